@@ -2,9 +2,9 @@
 """A two-layer transformer trained twice from the same weights on the same tokens: with torch's own norms, activations, loss and optimizer, and with
 TileKit's (`tilekit.nn`, `tilekit.kernels`, `tilekit.optim`). Products and attention are torch's in both. Prints losses and the time of a step.
 
-    python3 bench/peers/transformer.py [--steps N] [--compile]
+    python3 bench/peers/transformer.py [--steps N] [--compile torch|both]
 
-Wants the packages `tilekit` and `tilekit_kernels_exported` (docs/src/exporting.md). With --compile torch's own goes through torch.compile. Times are
+Wants the packages `tilekit` and `tilekit_kernels_exported` (docs/src/exporting.md). With --compile torch's own, or both, go through torch.compile. Times are
 medians of blocks of 10 steps that alternate between both, by CUDA events.
 """
 
@@ -129,11 +129,11 @@ class Training:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--compile", choices=("none", "torch", "both"), default="none")
     args = parser.parse_args()
     cos, sin = angles()
-    own = Training(Own, None, args.compile)
-    ours = Training(Ours, own.model.state_dict(), False)
+    own = Training(Own, None, args.compile != "none")
+    ours = Training(Ours, own.model.state_dict(), args.compile == "both")
     for first in range(0, args.steps, 10):
         batches = [data(step) for step in range(first, first + 10)]
         for training in (own, ours) if first % 20 else (ours, own):
@@ -145,8 +145,9 @@ def main():
     print(f"losses differ by {off.mean():.5f} in the mean and {off.max():.5f} at most; the last 20 are {a[-20:].mean():.4f} and {b[-20:].mean():.4f}")
     # The first blocks warm up.
     one, two = (statistics.median(training.times[2:]) for training in (own, ours))
-    name = "torch.compile" if args.compile else "torch"
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: a step takes {one:.3f} ms with {name}, {two:.3f} ms with tilekit: {one / two:.3f}")
+    name = "torch" if args.compile == "none" else "torch.compile"
+    other = "tilekit, compiled," if args.compile == "both" else "tilekit"
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: a step takes {one:.3f} ms with {name}, {two:.3f} ms with {other}: {one / two:.3f}")
     if not torch.isfinite(b).all() or (a[-20:].mean() - b[-20:].mean()).abs() > 0.02 * a[-20:].mean():
         sys.exit("WRONG: the losses do not agree")
 

@@ -6,6 +6,8 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::argument::{Argument, Tensor};
 use crate::block::{Block, MOST_PARAMETERS};
 use crate::driver::{Encoded, MapShape};
@@ -14,10 +16,13 @@ use crate::error::Error;
 use crate::expression::{Condition, Expression};
 use crate::manifest::{Manifest, Parameter, Role};
 use crate::size::MOST_RANK;
+use crate::tensor_map::Wanted;
 use rule::{Names, Rule, Rules};
 
 /// A manifest with what every launch asks of it.
 pub(crate) struct Kernel {
+    /// No other kernel of the process has it.
+    number: u64,
     pub(crate) manifest: Manifest,
     rules: Rules,
     /// For each parameter its place among the arguments.
@@ -29,6 +34,9 @@ pub(crate) struct Kernel {
     /// For each parameter and dimension whether the stride may be any.
     free_strides: Vec<[bool; MOST_RANK]>,
 }
+
+/// Kernels that the process has read.
+static READ: AtomicU64 = AtomicU64::new(0);
 
 /// The most sizes that a kernel names.
 const MOST_SIZES: usize = 32;
@@ -77,6 +85,7 @@ impl Kernel {
             })
         };
         Ok(Kernel {
+            number: READ.fetch_add(1, Ordering::Relaxed),
             free_strides: manifest.parameters.iter().map(free).collect(),
             rules,
             arguments: next,
@@ -92,7 +101,7 @@ pub(crate) struct Bound<'k, 'a> {
     kernel: &'k Kernel,
     arguments: &'a [Argument<'a>],
     sizes: [Option<i64>; MOST_SIZES],
-    multiprocessors: u32,
+    place: Place,
 }
 
 /// Where a launch is.
@@ -103,38 +112,43 @@ pub(crate) struct Place {
 }
 
 impl<'k, 'a> Bound<'k, 'a> {
-    /// Binds the sizes and checks every argument.
+    /// These arguments, not yet checked.
+    #[inline]
     pub(crate) fn new(
         kernel: &'k Kernel,
         place: Place,
         arguments: &'a [Argument<'a>],
-    ) -> Result<Self, Error> {
-        let mut bound = Bound {
+    ) -> Bound<'k, 'a> {
+        Bound {
             kernel,
             arguments,
             sizes: [None; MOST_SIZES],
-            multiprocessors: place.multiprocessors,
-        };
+            place,
+        }
+    }
+
+    /// Binds the sizes and checks every argument. It is done in place, for the sizes are half a kilobyte.
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        let (kernel, arguments) = (self.kernel, self.arguments);
         let wanted = kernel.arguments;
         if arguments.len() != wanted {
-            return Err(bound.wrong_type(format!(
+            return Err(self.wrong_type(format!(
                 "{} arguments are passed; it takes {wanted}",
                 arguments.len()
             )));
         }
         for (at, parameter) in kernel.manifest.parameters.iter().enumerate() {
             if let Some(argument) = kernel.argument_of[at] {
-                bound.check_argument(at, parameter, &arguments[argument], place)?;
+                self.check_argument(at, parameter, &arguments[argument])?;
             }
         }
         for (at, parameter) in kernel.manifest.parameters.iter().enumerate() {
-            bound.check_shape(at, parameter)?;
+            self.check_shape(at, parameter)?;
         }
         for (condition, sides) in kernel.manifest.requires.iter().zip(&kernel.rules.requires) {
-            bound.check_condition(condition, sides)?;
+            self.check_condition(condition, sides)?;
         }
-        bound.check_apart()?;
-        Ok(bound)
+        self.check_apart()
     }
 
     fn wrong(&self, what: impl AsRef<str>) -> Error {
@@ -166,7 +180,6 @@ impl<'k, 'a> Bound<'k, 'a> {
         at: usize,
         parameter: &'k Parameter,
         argument: &'a Argument<'a>,
-        place: Place,
     ) -> Result<(), Error> {
         let (name, wanted) = (&parameter.name, parameter.role.data_type());
         let is_scalar = matches!(parameter.role, Role::Scalar { .. });
@@ -197,10 +210,10 @@ impl<'k, 'a> Bound<'k, 'a> {
                 "{name} has elements of {found}; it must have {wanted}"
             )));
         }
-        if let Some(device) = tensor.device.filter(|&device| device != place.device) {
+        if let Some(device) = tensor.device.filter(|&device| device != self.place.device) {
             return Err(self.wrong(format!(
                 "{name} is on GPU {device} and the launch on GPU {}; move one of them",
-                place.device
+                self.place.device
             )));
         }
         self.check_rank(parameter, tensor)?;
@@ -276,7 +289,7 @@ impl<'k, 'a> Bound<'k, 'a> {
             Argument::Scalar(..) => None,
         };
         match *leaf {
-            Rule::Multiprocessors => Some(self.multiprocessors.into()),
+            Rule::Multiprocessors => Some(self.place.multiprocessors.into()),
             Rule::Size(size) => self.sizes[size],
             Rule::Extent(argument, at) => tensor(argument)?.shape.get(at).copied(),
             Rule::Stride(argument, at) => Some(tensor(argument)?.stride(at)),
@@ -334,7 +347,7 @@ impl<'k, 'a> Bound<'k, 'a> {
     pub(crate) fn pack(
         &self,
         block: &mut Block,
-        encode: impl Fn(&MapShape) -> Result<Encoded, Error>,
+        encode: impl Fn(&Wanted<'_>) -> Result<Encoded, Error>,
     ) -> Result<(), Error> {
         for (at, parameter) in self.kernel.manifest.parameters.iter().enumerate() {
             match (&parameter.role, self.tensor(at)) {
@@ -346,12 +359,21 @@ impl<'k, 'a> Bound<'k, 'a> {
                             0
                         }
                     });
-                    let strides = &strides[..tensor.shape.len()];
+                    let (address, shape) = (tensor.address, tensor.shape);
+                    let strides = &strides[..shape.len()];
                     let limits = &self.kernel.manifest.limits.tensor_map;
-                    let made =
-                        MapShape::of_tensor(limits, map, tensor.address, tensor.shape, strides)
-                            .map_err(|rule| self.wrong(format!("{} {rule}", parameter.name)))?;
-                    block.set(parameter, &encode(&made)?);
+                    let make = || {
+                        MapShape::of_tensor(limits, map, address, shape, strides)
+                            .map_err(|rule| self.wrong(format!("{} {rule}", parameter.name)))
+                    };
+                    let wanted = Wanted {
+                        place: (self.kernel.number, at),
+                        address,
+                        shape,
+                        strides,
+                        make: &make,
+                    };
+                    block.set(parameter, &encode(&wanted)?);
                 }
                 (_, Some(tensor)) => block.set(parameter, &tensor.address.to_le_bytes()),
                 (Role::Scalar { data_type, rule }, None) => {

@@ -96,7 +96,8 @@ impl Program {
             device: context.device(),
             multiprocessors: context.multiprocessors(),
         };
-        let bound = Bound::new(kernel, place, arguments)?;
+        let mut bound = Bound::new(kernel, place, arguments);
+        bound.check()?;
         let grid = bound.grid(grid)?;
         if queue.overlaps_previous() && !manifest.waits_for_previous {
             return Err(Error::of_value(format!(
@@ -109,7 +110,7 @@ impl Program {
         }
         let mut block = Block::new(manifest.parameter_bytes);
         bound.pack(&mut block, |map| {
-            map.encode_cached(driver).map_err(|f| about(kernel, f))
+            map.encode(|shape| shape.encode_cached(driver).map_err(|f| about(kernel, f)))
         })?;
         let _entered = context.enter(driver).map_err(|f| about(kernel, f))?;
         let function = self.function(kernel, driver, context, Some(queue))?;

@@ -50,12 +50,13 @@ impl Table {
             device: 0,
             multiprocessors,
         };
-        let bound = Bound::new(&self.0, place, arguments)?;
+        let mut bound = Bound::new(&self.0, place, arguments);
+        bound.check()?;
         let grid = bound.grid(grid)?;
         let mut block = Block::new(manifest.parameter_bytes);
         if !grid.contains(&0) {
             bound.pack(&mut block, |map| {
-                encode(map).map_err(|rule| {
+                encode(&map.shape()?).map_err(|rule| {
                     Error::of_value(format!("{}: a tensor map: {rule}", manifest.signature()))
                 })
             })?;

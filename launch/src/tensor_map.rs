@@ -3,8 +3,89 @@
 use std::cell::RefCell;
 
 use crate::driver::{Driver, Encoded, Failure, MapAccess, MapShape, Promotion, RANK};
+use crate::error::Error;
 use crate::limits::{Limit, MapLimits};
 use crate::manifest::Map;
+
+/// The map that a launch wants for a parameter, before it is made.
+pub(crate) struct Wanted<'w> {
+    /// The kernel's number and the parameter's: what the map is made of beside the tensor.
+    pub(crate) place: (u64, usize),
+    pub(crate) address: u64,
+    pub(crate) shape: &'w [i64],
+    pub(crate) strides: &'w [i64],
+    /// Checks the tensor and gives what the map is made of.
+    pub(crate) make: &'w dyn Fn() -> Result<MapShape, Error>,
+}
+
+impl Wanted<'_> {
+    /// What it is made of.
+    ///
+    /// # Errors
+    /// A rule of the hardware that is broken.
+    pub(crate) fn shape(&self) -> Result<MapShape, Error> {
+        (self.make)()
+    }
+
+    /// The bytes: those of this thread's last map for the parameter if it was of the same tensor, else by `encode`.
+    pub(crate) fn encode(
+        &self,
+        encode: impl FnOnce(&MapShape) -> Result<Encoded, Error>,
+    ) -> Result<Encoded, Error> {
+        let (number, parameter) = self.place;
+        let slot = (number as usize).wrapping_mul(3).wrapping_add(parameter) % RECENT;
+        LAST.with_borrow_mut(|last| {
+            if let Some(last) = &last[slot]
+                && last.is_of(self)
+            {
+                return Ok(last.encoded);
+            }
+            let encoded = encode(&self.shape()?)?;
+            last[slot] = Last::of(self, encoded);
+            Ok(encoded)
+        })
+    }
+}
+
+/// A map, and the tensor that it was made of.
+#[derive(Clone, Copy)]
+struct Last {
+    place: (u64, usize),
+    address: u64,
+    rank: usize,
+    shape: [i64; RANK],
+    strides: [i64; RANK],
+    encoded: Encoded,
+}
+
+impl Last {
+    fn of(wanted: &Wanted<'_>, encoded: Encoded) -> Option<Last> {
+        let rank = wanted.shape.len();
+        let (mut shape, mut strides) = ([0; RANK], [0; RANK]);
+        shape.get_mut(..rank)?.copy_from_slice(wanted.shape);
+        strides.get_mut(..rank)?.copy_from_slice(wanted.strides);
+        Some(Last {
+            place: wanted.place,
+            address: wanted.address,
+            rank,
+            shape,
+            strides,
+            encoded,
+        })
+    }
+
+    #[inline]
+    fn is_of(&self, wanted: &Wanted<'_>) -> bool {
+        let rank = self.rank;
+        self.address == wanted.address
+            && self.place == wanted.place
+            && self.shape[..rank] == *wanted.shape
+            && self.strides[..rank] == *wanted.strides
+    }
+}
+
+/// Parameters whose last map a thread keeps.
+const RECENT: usize = 32;
 
 impl MapShape {
     /// [`encode`](MapShape::encode) by this thread's cache: no entry can be wrong, for a map is a function of what it is made of.
@@ -114,6 +195,7 @@ fn stride_bytes(limits: &MapLimits, bytes: u64, extent: u64) -> Option<u64> {
 const ENTRIES: usize = 64;
 
 thread_local! {
+    static LAST: RefCell<[Option<Last>; RECENT]> = const { RefCell::new([None; RECENT]) };
     static CACHE: RefCell<[Option<(MapShape, Encoded)>; ENTRIES]> = const { RefCell::new([None; ENTRIES]) };
 }
 
@@ -152,6 +234,36 @@ mod tests {
         assert_eq!(made.access, MapAccess::Tiled { box_dims });
         let one_row = MapShape::of_tensor(&LIMITS, &map(), 0x1000, &[1, 72], &[73, 1]).unwrap();
         assert_eq!(one_row.strides_bytes[0], 160);
+    }
+
+    #[test]
+    fn the_last_map_of_a_parameter_is_that_of_the_same_tensor() {
+        let made = std::cell::Cell::new(0_u8);
+        let encoded = |place, address, shape: &[i64], strides: &[i64]| {
+            let make =
+                || Ok(MapShape::of_tensor(&LIMITS, &map(), address, shape, strides).unwrap());
+            let wanted = Wanted {
+                place,
+                address,
+                shape,
+                strides,
+                make: &make,
+            };
+            let count = |_: &MapShape| {
+                made.set(made.get() + 1);
+                Ok([made.get(); 128])
+            };
+            wanted.encode(count).unwrap()[0]
+        };
+        let dense = |place, address| encoded(place, address, &[100, 72], &[80, 1]);
+        assert_eq!([dense((9, 0), 0x1000), dense((9, 0), 0x1000)], [1, 1]);
+        // Another parameter, address, extent, stride, and a kernel whose maps lie in the same places.
+        assert_eq!([dense((9, 1), 0x1000), dense((9, 0), 0x1000)], [2, 1]);
+        assert_eq!(dense((9, 0), 0x2000), 3);
+        assert_eq!(encoded((9, 0), 0x2000, &[99, 72], &[80, 1]), 4);
+        assert_eq!(encoded((9, 0), 0x2000, &[99, 72], &[88, 1]), 5);
+        assert_eq!(encoded((9, 0), 0x2000, &[72], &[1]), 6);
+        assert_eq!(dense((9 + RECENT as u64, 0), 0x1000), 7);
     }
 
     #[test]

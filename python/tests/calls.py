@@ -363,6 +363,20 @@ class Texts(unittest.TestCase):
         self.assertEqual(str(inspect.signature(package.pass_)), "(is_, *, stream=None)")
         self.assertIn("Puts a launch of `pass` on a stream.", package.pass_.__doc__)
 
+    def substituted(self, torch):
+        """What torch traces for launches, after an eager call of each: from then on calls do not ask whether they are traced."""
+        traced, asked = {}, []
+
+        def substitute_in_graph(launch, skip_signature_check):
+            return lambda function: traced.update({launch: function})
+
+        torch.compiler = types.SimpleNamespace(is_compiling=lambda: asked.append(1), substitute_in_graph=substitute_in_graph)
+        for _ in range(2):
+            launched(SCALE, lambda: scale_256(f32(), f32(0x20000)))
+            launched("8,8,4,4", lambda: blend_256(matrix(0x10000), matrix(0x30000), 0.5, 8, grid=4))
+        self.assertEqual((len(traced), len(asked)), (2, 2))
+        return traced
+
     def test_operators_of_torch(self):
         defined, made, entered = [], [], []
 
@@ -383,15 +397,20 @@ class Texts(unittest.TestCase):
         torch.library = types.SimpleNamespace(Library=Library, register_fake=lambda name, function, lib: made.append((name, function(1, 2))))
         operators = {name: operator(name) for name in package.__all__}
         torch.ops = types.SimpleNamespace(kernels_to_python_exported=types.SimpleNamespace(**operators))
-        sys.modules["torch"] = torch
+        sys.modules.update({"torch": torch, "torch._dynamo": torch})
         try:
             x, out = matrix(0x10000), matrix(0x30000)
             scale_256(f32(), f32(0x20000))
             blend_256(x, out, 0.5, 8, grid=4, overlap=True)
             with self.assertRaisesRegex(ValueError, "scale_256: `stream` cannot be passed under torch.compile"):
                 scale_256(x, out, stream=7)
+            traced = self.substituted(torch)
+            traced[package._launch_scale_256]((x, out), None)
+            traced[package._launch_blend_256]((x, out, 0.5, 8), None, 4, True)
+            with self.assertRaisesRegex(ValueError, "blend_256: `stream` cannot be passed under torch.compile"):
+                traced[package._launch_blend_256]((x, out, 0.5, 8), 7, 4, True)
         finally:
-            del sys.modules["torch"]
+            del sys.modules["torch"], sys.modules["torch._dynamo"]
         self.assertEqual(defined, [
             "scale_256(Tensor x, Tensor(a1!) out) -> ()",
             "copied_128(Tensor x, Tensor(a1!) out, bool overlap=False) -> ()",
@@ -402,7 +421,7 @@ class Texts(unittest.TestCase):
         ])
         self.assertEqual(made[0], ("kernels_to_python_exported", "DEF"))
         self.assertIn(("kernels_to_python_exported::scale_256", None), made)
-        self.assertEqual([(name, arguments[2:]) for name, arguments in entered], [("scale_256", ()), ("blend_256", (0.5, 8, [4], True))])
+        self.assertEqual([(name, arguments[2:]) for name, arguments in entered], [("scale_256", ()), ("blend_256", (0.5, 8, [4], True))] * 2)
         # What the operator does on a GPU is the launch of an eager call.
         blend = next(entry[2] for entry in made if entry[0] == "blend_256" and len(entry) == 3)
         line = launched("8,8,4,4", lambda: blend(x, out, 0.5, 8, [4], True))

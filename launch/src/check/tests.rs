@@ -21,10 +21,11 @@ fn tensor<'a>(address: u64, shape: &'a [i64], strides: &'a [i64]) -> Tensor<'a> 
 fn launch(manifest: &str, arguments: &[Argument<'_>]) -> Result<([u32; 3], Vec<u8>), String> {
     let kernel = Kernel::read(manifest).unwrap();
     let pack = || -> Result<([u32; 3], Vec<u8>), Error> {
-        let bound = Bound::new(&kernel, PLACE, arguments)?;
+        let mut bound = Bound::new(&kernel, PLACE, arguments);
+        bound.check()?;
         let mut block = Block::new(kernel.manifest.parameter_bytes);
         bound.pack(&mut block, |map| {
-            let mut bytes = [0; 128];
+            let (map, mut bytes) = (map.shape()?, [0; 128]);
             bytes[..8].copy_from_slice(&map.address.to_le_bytes());
             Ok(bytes)
         })?;
@@ -217,12 +218,14 @@ fn a_grid_is_given_exactly_where_there_is_no_rule() {
     let kernel = Kernel::read(SOFTMAX).unwrap();
     let (x, out) = (tensor(0x1000, &[2, 8], &[]), tensor(0x2000, &[2, 8], &[]));
     let arguments = [Argument::Tensor(x), Argument::Tensor(out)];
-    let bound = Bound::new(&kernel, PLACE, &arguments).unwrap();
+    let mut bound = Bound::new(&kernel, PLACE, &arguments);
+    bound.check().unwrap();
     let error = bound.grid(Some([1, 1, 1])).unwrap_err().to_string();
     assert!(error.contains("has a rule for it"), "{error}");
     let bare = SOFTMAX.replace("\"grid\": [\"cdiv(rows, 2)\", 1, 1]", "\"grid\": null");
     let kernel = Kernel::read(&bare.replace("\"cluster\": [1", "\"cluster\": [2")).unwrap();
-    let bound = Bound::new(&kernel, PLACE, &arguments).unwrap();
+    let mut bound = Bound::new(&kernel, PLACE, &arguments);
+    bound.check().unwrap();
     assert_eq!(bound.grid(Some([4, 1, 1])).unwrap(), [4, 1, 1]);
     for (given, said) in [
         (None, "no grid is passed"),
@@ -244,7 +247,8 @@ fn the_limits_of_a_grid_are_those_of_the_manifest() {
     let kernel = Kernel::read(&few).unwrap();
     let (x, out) = (tensor(0x1000, &[7, 8], &[]), tensor(0x2000, &[7, 8], &[]));
     let arguments = [Argument::Tensor(x), Argument::Tensor(out)];
-    let bound = Bound::new(&kernel, PLACE, &arguments).unwrap();
+    let mut bound = Bound::new(&kernel, PLACE, &arguments);
+    bound.check().unwrap();
     let error = bound.grid(None).unwrap_err().to_string();
     assert!(
         error.contains("4 CTAs along x; there can be 0 to 3: launch it in parts"),

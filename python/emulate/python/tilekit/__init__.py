@@ -48,7 +48,7 @@ def emulated(package: ModuleType, *, seed: int = 0) -> Iterator[None]:
     So a program that calls kernels, by itself or through `tilekit.kernels`, runs where there is no GPU. It concerns all threads.
     """
     kernels = {name: kernel for name, kernel in vars(package).items() if hasattr(getattr(kernel, "kernel", None), "manifest")}
-    before = {name: getattr(package, f"_launch_{name}") for name in kernels}
+    before = {name: (getattr(package, f"_launch_{name}"), getattr(package, f"_asks_{name}")) for name in kernels}
 
     def emulating(kernel: Any) -> Callable[..., None]:
         def launch(arguments: Any, stream: Any = None, grid: Any = None, overlap: bool = False) -> None:
@@ -61,10 +61,13 @@ def emulated(package: ModuleType, *, seed: int = 0) -> Iterator[None]:
     try:
         for name, kernel in kernels.items():
             setattr(package, f"_launch_{name}", emulating(kernel))
+            # What torch traces is no launch of the package's while it is open.
+            setattr(package, f"_asks_{name}", True)
         yield
     finally:
-        for name, launch in before.items():
+        for name, (launch, asks) in before.items():
             setattr(package, f"_launch_{name}", launch)
+            setattr(package, f"_asks_{name}", asks)
 
 
 @functools.cache

@@ -99,7 +99,7 @@ pub(super) fn name_of(manifest: &Manifest) -> String {
 fn functions(package: &str, kernels: &[Exported]) -> String {
     let mut text = format!(
         "\"\"\"Kernels of `{package}`, written by `cargo tilekit export --to python`, TileKit {RELEASE}.\"\"\"\n\n\
-         from . import _dispatch, _native\n\n__all__ = [\n"
+         from sys import modules as _modules\n\nfrom . import _dispatch, _native\n\n__all__ = [\n"
     );
     for name in kernels.iter().map(|kernel| name_of(&kernel.manifest)) {
         let _ = writeln!(text, "    \"{name}\",");
@@ -136,9 +136,9 @@ fn function(kernel: &Exported) -> String {
     }
     let (arguments, compiled) = (tuple(&positional), tuple(&compiled));
     format!(
-        "\n\ndef {name}({list}):\n{}    if _dispatch.is_compiling():\n        \
+        "\n\ndef {name}({list}):\n{}    if _asks_{name} and \"torch._dynamo\" in _modules and _dispatch.is_compiling(\"{name}\"):\n        \
          return _dispatch.enter(\"{name}\", {compiled}, stream)\n    _launch_{name}({arguments}, {passed})\n\n\n\
-         {name}.kernel = _native.{name}\n{name}.warm = _native.{name}.warm\n_launch_{name} = _native.{name}.launch\n",
+         {name}.kernel = _native.{name}\n{name}.warm = _native.{name}.warm\n_launch_{name} = _native.{name}.launch\n_asks_{name} = True\n",
         docstring(kernel)
     )
 }

@@ -1,19 +1,42 @@
 """What decides whether a call launches at once or becomes an operator of a graph that torch compiles."""
 
+import json
 import sys
+import types
 
 
-def is_compiling():
-    """Whether torch traces the caller. Nothing of torch is imported for that."""
-    global is_compiling
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return False
-    if torch.compiler.is_compiling():
+def is_compiling(name):
+    """Whether torch traces the caller, the function of the kernel `name`; it is asked once torch's compiler has been imported."""
+    compiler = sys.modules["torch"].compiler
+    if compiler.is_compiling():
         return True
-    # From now on torch is asked directly.
-    is_compiling = torch.compiler.is_compiling
+    _substitute(name, compiler)
     return False
+
+
+def _substitute(name, compiler):
+    """From now on torch itself traces the operator where it meets the launch, so that calls need not ask."""
+    package = sys.modules[__package__]
+    launch = getattr(package, f"_launch_{name}")
+    # On the emulator the launch is a function of Python, and torch before 2.6 has no substitutes.
+    if isinstance(launch, types.BuiltinFunctionType) and hasattr(compiler, "substitute_in_graph"):
+        compiler.substitute_in_graph(launch, skip_signature_check=True)(_traced(name, getattr(package._native, name)))
+        setattr(package, f"_asks_{name}", False)
+
+
+def _traced(name, kernel):
+    """What torch traces for a launch."""
+    table = json.loads(kernel.manifest)
+    has_grid, may_overlap = table["grid"] is None, table["waits_for_previous"]
+
+    def launch(arguments, stream=None, grid=None, overlap=False):
+        if has_grid:
+            arguments = (*arguments, counts(grid))
+        if may_overlap:
+            arguments = (*arguments, overlap)
+        enter(name, arguments, stream)
+
+    return launch
 
 
 def enter(name, arguments, stream):
