@@ -3,6 +3,71 @@
 use anstyle::{Color, RgbColor, Style};
 use layout::view::{Cell, Colour, Panel, Picture, run_name, runs};
 
+/// The picture in lines of at most `width` letters: what is wider is drawn in blocks of columns, one below the other.
+pub(crate) fn text_within(picture: &Picture, width: Option<usize>) -> String {
+    match width {
+        Some(width) => text(&Picture {
+            legend: wrapped(&picture.legend, width),
+            ..in_blocks(picture, width)
+        }),
+        None => text(picture),
+    }
+}
+
+/// The words in lines of at most `width` letters.
+fn wrapped(words: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// The picture with panels of as many columns as fit, a power of two, so that what belongs together is seldom cut.
+fn in_blocks(picture: &Picture, width: usize) -> Picture {
+    let columns = picture.panels.iter().map(|panel| panel.columns.len());
+    let most = columns.max().unwrap_or(1).max(1).next_power_of_two();
+    let halves = std::iter::successors(Some(most), |columns| Some(columns / 2));
+    let mut blocks = halves
+        .take_while(|columns| *columns > 0)
+        .map(|columns| split(picture, columns));
+    let fits = |block: &Picture| Widths::of(block).line(block) <= width;
+    let first_fit = blocks.find(fits);
+    first_fit.unwrap_or_else(|| split(picture, 1))
+}
+
+/// The picture with panels of so many columns.
+fn split(picture: &Picture, columns: usize) -> Picture {
+    let parts = |panel: &Panel| -> Vec<Panel> {
+        let starts = (0..panel.columns.len()).step_by(columns);
+        let part = |start: usize| {
+            let range = start..(start + columns).min(panel.columns.len());
+            let rows = panel.cells.iter();
+            Panel {
+                title: if start == 0 {
+                    panel.title.clone()
+                } else {
+                    String::new()
+                },
+                rows: panel.rows.clone(),
+                columns: panel.columns[range.clone()].to_vec(),
+                cells: rows.map(|row| row[range.clone()].to_vec()).collect(),
+            }
+        };
+        starts.map(part).collect()
+    };
+    Picture {
+        panels: picture.panels.iter().flat_map(parts).collect(),
+        ..picture.clone()
+    }
+}
+
 /// The picture, coloured; the styles are removed where they are not wanted.
 pub(crate) fn text(picture: &Picture) -> String {
     let mut lines = vec![picture.title.clone(), picture.legend.clone()];
@@ -36,6 +101,14 @@ impl Widths {
             names: widest(&mut names.map(|name| name.chars().count())),
             column: widest(&mut rows.flat_map(|row| runs(row)).map(Run::of).map(needs)),
         }
+    }
+}
+
+impl Widths {
+    /// The length of the longest line of the panels.
+    fn line(&self, picture: &Picture) -> usize {
+        let columns = picture.panels.iter().map(|panel| panel.columns.len());
+        self.names + 1 + columns.max().unwrap_or(0) * self.column
     }
 }
 
@@ -118,7 +191,7 @@ fn number_of(name: &str) -> &str {
 mod tests {
     use layout::view::{View, picture};
 
-    use super::text;
+    use super::{text, text_within};
 
     #[track_caller]
     fn check(layout: &str, shape: &[u32], view: View, bits: u32, expected: &[&str]) {
@@ -162,6 +235,36 @@ mod tests {
             lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>(),
             expected
         );
+    }
+
+    /// The rows of the picture within lines of `width` letters.
+    fn within(width: usize) -> Vec<String> {
+        let layout = "Blocked([1, 4], [8, 4], [1, 1], [1, 0])".parse();
+        let drawn = picture(&layout.expect("a layout"), &[2, 16], View::Tensor, 32);
+        let drawn = text_within(&drawn.expect("a picture"), Some(width));
+        let plain = anstream::adapter::strip_str(&drawn).to_string();
+        let lines = plain.lines().skip_while(|line| !line.is_empty());
+        lines
+            .skip(1)
+            .map(|line| line.trim_end().to_string())
+            .collect()
+    }
+
+    #[test]
+    fn a_wide_picture_is_drawn_in_blocks() {
+        let expected = [
+            "   0 1 2 3 4 5 6 7",
+            "0  T0 0-3  T1 0-3",
+            "1  T4 0-3  T5 0-3",
+            "",
+            "   8   10  12  14",
+            "0  T2 0-3  T3 0-3",
+            "1  T6 0-3  T7 0-3",
+        ];
+        assert_eq!(within(30), expected);
+        assert_eq!(within(50).len(), 3, "it fits: {:?}", within(50));
+        let narrow = within(1);
+        assert!(narrow.len() > 32, "a column a block: {narrow:?}");
     }
 
     #[test]

@@ -55,6 +55,19 @@ impl Terminal {
         self.quiet
     }
 
+    /// The letters that a line of standard output has room for: what `COLUMNS` says, else the width of the terminal; any number in a
+    /// file or a pipe.
+    pub(crate) fn width(&self) -> Option<usize> {
+        let said = std::env::var("COLUMNS")
+            .ok()
+            .and_then(|text| text.parse().ok());
+        let measured = || {
+            let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+            Some(usize::from(size.ws_col))
+        };
+        said.or_else(measured).filter(|width| *width > 0)
+    }
+
     /// Prints requested data. A reader that has gone away, such as `head`, is no error; a full disk ends the program.
     pub(crate) fn print(&self, text: &str) {
         let mut stream = anstream::AutoStream::new(std::io::stdout(), self.anstream());

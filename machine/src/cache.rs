@@ -1,6 +1,7 @@
 //! Cubins kept on disk, so that a kernel is assembled once a machine.
 //!
-//! - The key is a hash of the PTX, ptxas' release and its flags, so an entry can never be stale.
+//! - The key is a hash of the PTX, of ptxas as a file and of its flags, so an entry can never be stale: another program of the same
+//!   release, such as a script around it, has entries of its own.
 //! - An entry is written to a temporary file and renamed, so that processes can share the folder without locks.
 //! - An entry carries a hash of its content; one that does not match is removed and counts as absent.
 //! - The folder is kept below a size by removing what was used longest ago.
@@ -14,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use crate::ptxas::{Assembled, AssemblyReport, Version};
+use crate::ptxas::{Assembled, AssemblyReport};
 
 /// The size that the folder is kept below, in bytes.
 pub const DEFAULT_LIMIT_BYTES: u64 = 256 << 20;
@@ -32,11 +33,10 @@ const ABANDONED: Duration = Duration::from_hours(1);
 pub struct Key(String);
 
 impl Key {
-    /// The key of what `ptxas` of this release makes of this text with these flags.
-    pub fn new(ptx: &str, ptxas: Version, flags: &[impl AsRef<str>]) -> Key {
+    /// The key of what the ptxas of [this digest](CubinCache::digest_of) makes of this text with these flags.
+    pub fn new(ptx: &str, ptxas: &str, flags: &[impl AsRef<str>]) -> Key {
         let mut hash = Sha256::new();
-        let release = ptxas.to_string();
-        for part in [ptx, &release]
+        for part in [ptx, ptxas]
             .into_iter()
             .chain(flags.iter().map(AsRef::as_ref))
         {
@@ -95,6 +95,26 @@ impl CubinCache {
         self.folder.as_deref()
     }
 
+    /// The digest of a program's file. Reading some 40 MB takes a moment, so it is kept beside the cubins under the file's path, size
+    /// and time of change; none where nothing is kept.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn digest_of(&self, program: &Path) -> io::Result<Option<String>> {
+        let Some(folder) = &self.folder else {
+            return Ok(None);
+        };
+        let kept = folder.join(format!("{}.digest", digest(&identity(program)?)));
+        let is_digest = |text: &String| text.len() == 64;
+        if let Some(known) = fs::read_to_string(&kept).ok().filter(is_digest) {
+            return Ok(Some(known));
+        }
+        let found = digest(&fs::read(program)?);
+        // As everywhere here, a folder that cannot be written costs time alone.
+        let _ = write_whole(folder, &kept, found.as_bytes());
+        Ok(Some(found))
+    }
+
     /// The cubin kept under `key`. One that was damaged is removed and not returned.
     pub fn get(&self, key: &Key) -> Option<Assembled> {
         let path = self.path(key)?;
@@ -119,12 +139,7 @@ impl CubinCache {
         let (Some(folder), Some(path)) = (&self.folder, self.path(key)) else {
             return Ok(());
         };
-        fs::create_dir_all(folder)?;
-        let mut file = tempfile::Builder::new()
-            .prefix(".writing-")
-            .tempfile_in(folder)?;
-        file.write_all(&encode(assembled))?;
-        file.persist(path).map_err(|error| error.error)?;
+        write_whole(folder, &path, &encode(assembled))?;
         self.evict(folder)
     }
 
@@ -161,6 +176,25 @@ impl CubinCache {
         }
         Ok(())
     }
+}
+
+/// Where a file is, how large it is and when it was changed.
+fn identity(file: &Path) -> io::Result<Vec<u8>> {
+    let facts = fs::metadata(file)?;
+    let changed = facts.modified()?.duration_since(SystemTime::UNIX_EPOCH);
+    let changed = changed.map_or(0, |time| time.as_nanos());
+    let place = fs::canonicalize(file)?;
+    Ok(format!("{} {} {changed}", place.display(), facts.len()).into_bytes())
+}
+
+fn write_whole(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".writing-")
+        .tempfile_in(folder)?;
+    file.write_all(content)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 struct Entry {
@@ -243,11 +277,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    const RELEASE: Version = Version {
-        major: 13,
-        minor: 0,
-        build: 88,
-    };
+    const RELEASE: &str = "13.0.88";
 
     fn key(text: &str) -> Key {
         Key::new(text, RELEASE, &["-arch=sm_90a"])
@@ -282,11 +312,23 @@ mod tests {
     }
 
     #[test]
+    fn a_program_is_known_by_its_content() {
+        let (folder, cache) = cache(1 << 20);
+        let program = folder.path().join("ptxas");
+        let digest_of = || cache.digest_of(&program).unwrap().unwrap();
+        fs::write(&program, "one").unwrap();
+        let first = digest_of();
+        assert_eq!((&first, &digest_of()), (&digest(b"one"), &digest(b"one")));
+        fs::write(&program, "other").unwrap();
+        assert_eq!(digest_of(), digest(b"other"));
+        assert_eq!(cache.size().unwrap(), (0, 0), "no cubins");
+        assert!(cache.digest_of(&folder.path().join("none")).is_err());
+        assert_eq!(CubinCache::off().digest_of(&program).unwrap(), None);
+    }
+
+    #[test]
     fn the_key_separates_text_release_and_flags() {
-        let newer = Version {
-            build: 89,
-            ..RELEASE
-        };
+        let newer = "13.0.89";
         let keys = [
             key("a"),
             Key::new("a", newer, &["-arch=sm_90a"]),

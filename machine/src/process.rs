@@ -1,8 +1,12 @@
 //! Child processes with limits of time and output.
+#![allow(
+    unsafe_code,
+    reason = "a child asks the system to end with its parent before it executes the program"
+)]
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,12 +16,28 @@ const MOST_BYTES: u64 = 16 << 20;
 /// How often a program that has closed its streams is looked at until it ends.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Runs `command` to its end without input; `None` if it did not end within `limit`, and was stopped.
+/// Runs `command` to its end without input; `None` if it did not end within `limit`, and was stopped. It is stopped with this process
+/// too.
 ///
 /// # Errors
 /// What the operating system says.
 pub fn output_within(command: &mut Command, limit: Duration) -> io::Result<Option<Output>> {
-    let deadline = Instant::now() + limit;
+    output_watched(command, limit, Duration::MAX, &|_| ())
+}
+
+/// The same; `tell` is called each time that it has run for `interval` more, with the time that it has run.
+///
+/// # Errors
+/// What the operating system says.
+pub fn output_watched(
+    command: &mut Command,
+    limit: Duration,
+    interval: Duration,
+    tell: &dyn Fn(Duration),
+) -> io::Result<Option<Output>> {
+    let begin = Instant::now();
+    let deadline = begin + limit;
+    ends_with_parent(command);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -25,12 +45,17 @@ pub fn output_within(command: &mut Command, limit: Duration) -> io::Result<Optio
         .spawn()?;
     let stdout = listen(child.stdout.take().expect("standard output is piped"));
     let stderr = listen(child.stderr.take().expect("standard error is piped"));
-    let left = |now: Instant| deadline.saturating_duration_since(now);
-    let ended = (|| {
-        let stdout = stdout.recv_timeout(left(Instant::now())).ok()?;
-        let stderr = stderr.recv_timeout(left(Instant::now())).ok()?;
-        Some((stdout, stderr))
-    })();
+    let next = |from: &Receiver<Vec<u8>>| {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match from.recv_timeout(left.min(interval)) {
+                Ok(said) => return Some(said),
+                Err(RecvTimeoutError::Timeout) if left > interval => tell(begin.elapsed()),
+                Err(_) => return None,
+            }
+        }
+    };
+    let ended = next(&stdout).and_then(|stdout| Some((stdout, next(&stderr)?)));
     let Some((stdout, stderr)) = ended else {
         return stop(child);
     };
@@ -42,6 +67,22 @@ pub fn output_within(command: &mut Command, limit: Duration) -> io::Result<Optio
         })),
         None => stop(child),
     }
+}
+
+/// Has the system end the program when this process ends, however that is: nobody waits for it any more.
+fn ends_with_parent(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::process::CommandExt;
+
+        use rustix::process::{Signal, set_parent_process_death_signal};
+
+        let ask = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
+        // SAFETY: between fork and exec this makes one system call and touches no memory, no lock and no allocator.
+        unsafe { command.pre_exec(ask) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
 }
 
 /// Reads a stream beside the program; what cannot be read any more is left out.
@@ -105,6 +146,19 @@ mod tests {
             assert!(run(script, 100).is_none(), "{script}");
             assert!(begin.elapsed() < Duration::from_mins(1), "{script}");
         }
+    }
+
+    #[test]
+    fn a_program_that_takes_long_is_told_of() {
+        let told = std::cell::Cell::new(0);
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1; echo done"]);
+        let interval = Duration::from_millis(100);
+        let tell = |_| told.set(told.get() + 1);
+        let ended = output_watched(&mut command, Duration::from_mins(1), interval, &tell);
+        let ended = ended.expect("there is a shell").expect("it ends");
+        assert_eq!(&ended.stdout[..], b"done\n");
+        assert!((2..=10).contains(&told.get()), "{}", told.get());
     }
 
     #[test]

@@ -90,16 +90,20 @@ impl Toolchain {
         let Some(ptxas) = &self.ptxas else {
             return Err(self.no_ptxas());
         };
-        let key = Key::new(ptx, ptxas.version, &flags(ptx));
-        if let Some(assembled) = self.cache.get(&key) {
+        // A program that may be executed and not read is not known well enough to keep what it makes.
+        let digest = self.cache.digest_of(&ptxas.path).ok().flatten();
+        let key = digest.map(|digest| Key::new(ptx, &digest, &flags(ptx)));
+        if let Some(assembled) = key.as_ref().and_then(|key| self.cache.get(key)) {
             return Ok(Image::Cubin {
                 assembled,
                 cached: true,
             });
         }
         let assembled = ptxas.assemble(ptx)?;
-        // A cache that cannot be written costs time and nothing else.
-        let _ = self.cache.put(&key, &assembled);
+        if let Some(key) = &key {
+            // A cache that cannot be written costs time and nothing else.
+            let _ = self.cache.put(key, &assembled);
+        }
         Ok(Image::Cubin {
             assembled,
             cached: false,

@@ -206,7 +206,7 @@ pub(crate) struct Bench {
     pub(crate) samples: u32,
     /// Seconds of a sustained run of the kernel and each peer, at the clock that power allows, such as 1.5 [default:
     /// none]
-    #[arg(long, value_name = "SECONDS", value_parser = value::seconds_of_minute)]
+    #[arg(long, value_name = "SECONDS", value_parser = value::seconds_of_minute, allow_negative_numbers = true)]
     pub(crate) sustained: Option<Duration>,
     /// Use the same tensors in every launch, which then may hit in L2
     #[arg(long)]

@@ -25,17 +25,36 @@ pub(super) fn init(cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
         .as_deref()
         .and_then(Path::parent)
         .map_or(here.clone(), |path| here.join(path));
-    let package = select(&metadata, cargo.package.as_deref(), &folder)?;
+    let package = chosen(&metadata, cargo.package.as_deref(), &folder)?;
     prepare(&metadata, package, terminal)
+}
+
+/// The package that is to have kernels: as named, else that of the folder, which need not depend on `tilekit` yet.
+fn chosen<'m>(metadata: &'m Metadata, named: Option<&str>, folder: &Path) -> Result<&'m Package> {
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let folder = whole(folder);
+    let is_meant = |package: &&Package| match named {
+        Some(name) => package.name == name,
+        None => folder.starts_with(whole(package.root())),
+    };
+    let meant = metadata.packages.iter().filter(is_meant);
+    match meant.max_by_key(|package| package.root().as_os_str().len()) {
+        Some(package) if !package.uses_tilekit() => Ok(package),
+        _ => select(metadata, named, &folder),
+    }
 }
 
 /// Writes what is missing, and says what. Nothing is written unless everything can be.
 fn prepare(metadata: &Metadata, package: &Package, terminal: &Terminal) -> Result<Exit> {
     let stub = package.root().join("tests/tilekit.rs");
     let text = stub_text(package, &stub)?;
+    let dependency = missing_dependency(package)?;
     let root = metadata.workspace_root.join("Cargo.toml");
     let mut manifests = vec![Manifest::read(&package.manifest_path)?];
     manifests[0].add_test_target()?;
+    if let Some(runtime) = dependency {
+        manifests[0].add_dependency(&runtime)?;
+    }
     if root == package.manifest_path {
         manifests[0].add_profile()?;
     } else {
@@ -62,6 +81,14 @@ fn prepare(metadata: &Metadata, package: &Package, terminal: &Terminal) -> Resul
         terminal.print(&format!("{}\n", path.display()));
     }
     Ok(Exit::Success)
+}
+
+/// The crate `tilekit`, unless the package depends on it.
+fn missing_dependency(package: &Package) -> Result<Option<PathBuf>> {
+    if package.uses_tilekit() {
+        return Ok(None);
+    }
+    runtime_folder(None).map(Some)
 }
 
 /// What belongs into `stub`, unless it is there.
@@ -124,11 +151,25 @@ pub(super) fn new(arguments: &New, terminal: &Terminal) -> Result<Exit> {
     let package = select(&metadata, None, &folder)?;
     prepare(&metadata, package, terminal)?;
     let next = format!(
-        "next: cd {} && cargo tilekit run",
+        "next: {}cd {} && cargo tilekit run",
+        installing().unwrap_or_default(),
         shell_word(&arguments.path)
     );
     terminal.remark(&Remark::note(next));
     Ok(Exit::Success)
+}
+
+/// What makes `cargo tilekit` a command everywhere, where it is the alias of a clone alone.
+fn installing() -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let of_user = std::env::home_dir().map(|home| home.join(".cargo/bin"));
+    let mut folders = std::env::split_paths(&path).chain(of_user);
+    let program = format!("cargo-tilekit{}", std::env::consts::EXE_SUFFIX);
+    if folders.any(|folder| folder.join(&program).is_file()) {
+        return None;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Some(format!("cargo install --path {} && ", shell_word(source)))
 }
 
 /// The name of a new package: as given, else that of its folder.

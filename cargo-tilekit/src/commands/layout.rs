@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::cli::{CargoOptions, Layout, LayoutView};
 use crate::error::{Error, Result};
 use crate::package::{ask, drive};
-use crate::picture::text;
+use crate::picture::{text, text_within};
 use crate::terminal::Terminal;
 
 pub(super) fn layout(
@@ -163,7 +163,7 @@ fn draw(
         .map_err(|error| undrawn(&error, &text_of(layout, arguments), shape))?;
     match &arguments.svg {
         Some(path) => write(path, &svg(&picture), terminal)?,
-        None => terminal.tell(&text(&picture), || {
+        None => terminal.tell(&text_within(&picture, terminal.width()), || {
             json!({
                 "reason": "tilekit-layout", "layout": layout.to_string(), "shape": shape,
                 "picture": anstream::adapter::strip_str(&text(&picture)).to_string(),

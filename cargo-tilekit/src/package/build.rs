@@ -44,6 +44,9 @@ pub(super) fn build(
         command.args(["--config", &setting]);
     }
     add_output_flags(&mut command, options, terminal);
+    if let Some(remark) = first_build(metadata, package, profile) {
+        terminal.remark(&remark);
+    }
     let ended = run(command, terminal)
         .map_err(|error| Error::spawn(Exit::BuildFailed, &program, &error))?;
     if !ended.status.success() {
@@ -57,6 +60,39 @@ pub(super) fn build(
             Exit::Internal,
             Remark::error("cargo built the harness and did not say where the program is"),
         )
+    })
+}
+
+/// What is said before the first build of a profile, which takes minutes and not a second as those after it.
+fn first_build(metadata: &Metadata, package: &Package, profile: &str) -> Option<Remark> {
+    let has_tilekit = |profile: &str| {
+        let folder = match profile {
+            "dev" | "test" => "debug",
+            "bench" => "release",
+            other => other,
+        };
+        let folder = metadata.target_directory.join(folder).join("deps");
+        let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        files.any(|file| {
+            file.file_name()
+                .to_string_lossy()
+                .starts_with("libtilekit-")
+        })
+    };
+    if has_tilekit(profile) {
+        return None;
+    }
+    let remark = Remark::note(format!(
+        "compiling TileKit and package `{}` in the profile `{profile}` for the first time, which takes 1 to 4 minutes; later builds \
+         take seconds",
+        package.name
+    ));
+    Some(if profile != "dev" && has_tilekit("dev") {
+        remark.with_note(format!(
+            "what was compiled in `dev` is kept apart: `{profile}` is optimised otherwise"
+        ))
+    } else {
+        remark
     })
 }
 

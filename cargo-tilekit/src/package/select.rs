@@ -77,7 +77,7 @@ fn by_default(metadata: &Metadata) -> Result<&Package> {
             Remark::error(
                 "no package of this workspace depends on `tilekit`, so there are no kernels",
             )
-            .with_help("add `tilekit` to the dependencies of the package that is to have kernels"),
+            .with_help("`cargo tilekit init` in the folder of the package that is to have kernels adds the dependency"),
         )),
         ([], several) | (several, _) => Err(Error::usage(
             "several packages of this workspace can have kernels",
@@ -111,10 +111,10 @@ fn check(package: &Package, metadata: &Metadata) -> Result<()> {
             .filter(|other| other.uses_tilekit())
             .collect();
         let help = if others.is_empty() {
-            "add `tilekit` to its dependencies".to_string()
+            "`cargo tilekit init` adds the dependency".to_string()
         } else {
             format!(
-                "add `tilekit` to its dependencies, or choose another package with -p: {}",
+                "`cargo tilekit init` adds the dependency; or choose another package with -p: {}",
                 names(&others)
             )
         };

@@ -11,6 +11,8 @@ mod export_python;
 mod machine;
 mod mutate;
 mod mutate_apart;
+mod newcomer;
+mod output;
 mod package;
 mod programs;
 mod run;

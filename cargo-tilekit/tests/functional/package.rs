@@ -163,6 +163,13 @@ impl Package {
         self.finish(command, "")
     }
 
+    /// Runs another program in the package with these variables.
+    pub(crate) fn program_with(&self, variables: &[(&str, &str)], program: &str) -> Said {
+        let mut command = Command::new(program);
+        command.envs(variables.iter().copied());
+        self.finish(command, "")
+    }
+
     /// Runs cargo itself in the package.
     pub(crate) fn cargo(&self, arguments: &str) -> Said {
         let mut command = Command::new(env!("CARGO"));

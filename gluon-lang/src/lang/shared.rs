@@ -49,7 +49,8 @@ impl<T: Element> Smem<T> {
         trace::smem_layout(self.value(), here())
     }
 
-    /// Bytes of the allocation that this is a view of, padding included.
+    /// Bytes of the elements of the allocation that this is a view of, padding between them included: of all its buffers, without what
+    /// aligns each of them.
     #[track_caller]
     pub fn bytes(self) -> usize {
         trace::smem_bytes(self.value(), here()) as usize

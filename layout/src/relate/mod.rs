@@ -19,7 +19,7 @@ pub use registers::{broadcast, registers_in};
 pub use reshape::reshape;
 pub use shared::{
     BufferSize, buffer_size, covered, index_shared, permute_shared, reshape_shared,
-    shared_alignment, shared_bytes,
+    shared_alignment, shared_bytes, shared_payload_bytes,
 };
 pub use slice::{expand_dims, keep, reduce};
 

@@ -17,6 +17,8 @@ pub struct BufferSize {
     pub offsets: u32,
     /// From one buffer to the next of an allocation that holds several, and the size of an allocation of one.
     pub bytes: u32,
+    /// Up to its last element: without what aligns the next buffer.
+    pub used_bytes: u32,
 }
 
 /// What one buffer of an allocation takes.
@@ -49,10 +51,15 @@ pub fn buffer_size(
     } else {
         Storage::cut(&places, elem_bytes).1.into()
     };
+    let used_bytes = u32::try_from(bytes).map_err(|_| too_large())?;
     u32::try_from(bytes.next_multiple_of(u64::from(alignment)))
         .ok()
         .filter(|&bytes| u64::from(bytes) <= 8 * MAX_ELEMENTS)
-        .map(|bytes| BufferSize { offsets, bytes })
+        .map(|bytes| BufferSize {
+            offsets,
+            bytes,
+            used_bytes,
+        })
         .ok_or_else(too_large)
 }
 
@@ -90,6 +97,20 @@ pub fn shared_bytes(
     elem_bytes: u32,
 ) -> Result<u32, LayoutError> {
     let one = buffer_size(layout, alloc_shape, elem_bytes)?.bytes;
+    of_buffers(layout, alloc_shape, one)
+}
+
+/// The bytes of all buffers of an allocation, without what aligns each: those that copies into all of them complete.
+pub fn shared_payload_bytes(
+    layout: &SharedLayout,
+    alloc_shape: &[u32],
+    elem_bytes: u32,
+) -> Result<u32, LayoutError> {
+    let one = buffer_size(layout, alloc_shape, elem_bytes)?.used_bytes;
+    of_buffers(layout, alloc_shape, one)
+}
+
+fn of_buffers(layout: &SharedLayout, alloc_shape: &[u32], one: u32) -> Result<u32, LayoutError> {
     let buffers = if alloc_shape.len() > layout.rank() {
         alloc_shape[0]
     } else {

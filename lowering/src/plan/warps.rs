@@ -122,16 +122,13 @@ fn check_products(func: &Func, found: &mut Diagnostics) {
     }
 }
 
-/// Without partitions, the tiles of a kernel with products must fit what every thread has: nothing of an accumulator may
-/// be spilled.
+/// Without partitions, the tiles of a kernel must fit what every thread has. It is an error in a kernel with products: nothing of an
+/// accumulator may be spilled. Others run, slowly, so they are warned of.
 fn check_whole(func: &Func, found: &mut Diagnostics) {
     let multiplies = func
         .walk()
         .into_iter()
         .any(|inst| func.op(inst).rules().started_product().is_some());
-    if !multiplies {
-        return;
-    }
     let budget = func.registers_of_thread(func.threads());
     let peak = pressure::of_region(func, func.body);
     let Some(at) = peak.at.filter(|_| peak.registers > budget) else {
@@ -141,11 +138,15 @@ fn check_whole(func: &Func, found: &mut Diagnostics) {
         "the live tiles take {} registers per thread, and each thread has {budget}",
         peak.registers
     );
-    found.push(
-        Diagnostic::error(Code::RegisterBudget, func.place(at), message)
-            .labelled("the most tiles are live here")
-            .help("give the kernel more warps, or make its tiles smaller"),
-    );
+    let wrong = Diagnostic::error(Code::RegisterBudget, func.place(at), message)
+        .labelled("the most tiles are live here")
+        .help("give the kernel more warps, or make its tiles smaller");
+    if multiplies {
+        found.push(wrong);
+    } else {
+        let note = "ptxas spills what does not fit to local memory, each time that it is needed";
+        found.push(wrong.warning().note(note));
+    }
 }
 
 /// All warpgroups together have what the CTA is launched with.

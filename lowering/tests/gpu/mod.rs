@@ -33,6 +33,7 @@ pub(crate) fn launch(
         shared_bytes: info.shared_bytes,
         overlaps_previous: false,
         is_cooperative: info.is_cooperative,
+        parameters: Some(info.params.len()),
     })?;
     let places = buffers.iter().map(|bytes| Buffer::from_slice(gpu, bytes));
     let places: Vec<Buffer<u8>> = places.collect::<runtime::Result<_>>()?;

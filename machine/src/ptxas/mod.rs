@@ -19,7 +19,7 @@ mod version;
 pub use codes::Code;
 pub use find::{Candidate, Environment, Origin, Ptxas, Search};
 pub use report::{AssemblyReport, EntryReport, Message, Severity};
-pub use run::{Assembled, Problem, PtxasFailure, SourcePlace, flags};
+pub use run::{Assembled, Problem, PtxasFailure, SourcePlace, flags, watch};
 pub use sass::{disassemble, find_disassembler};
 pub use version::Version;
 

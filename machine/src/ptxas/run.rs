@@ -3,13 +3,14 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use target::{SM_90A, Target};
 
 use super::{AssemblyReport, Message, Ptxas, Severity, Version, budget, dropped};
 use crate::Error;
-use crate::process::output_within;
+use crate::process::output_watched;
 
 /// The command line for PTX text, without input and output: `-arch` is the target that it names, and `sm_90a` where that is an
 /// architecture that others build on, such as `sm_90`.
@@ -25,6 +26,45 @@ pub fn flags(ptx: &str) -> [String; 2] {
 
 /// The largest kernels take ptxas some seconds.
 pub(super) const WORK_LIMIT: Duration = Duration::from_mins(10);
+
+/// The variable with another limit, seconds.
+const LIMIT_VARIABLE: &str = "TILEKIT_PTXAS_SECONDS";
+
+/// How often it is told that ptxas is still at work.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// What is told of a ptxas that takes long.
+type Watcher = Box<dyn Fn(Duration) + Send + Sync>;
+
+static WATCHER: OnceLock<Watcher> = OnceLock::new();
+
+/// Has `tell` be called every few seconds with the time that one run of ptxas has taken. The first call counts, for the process has one
+/// place where it speaks.
+pub fn watch(tell: impl Fn(Duration) + Send + Sync + 'static) {
+    let _ = WATCHER.set(Box::new(tell));
+}
+
+fn tell(taken: Duration) {
+    if let Some(watcher) = WATCHER.get() {
+        watcher(taken);
+    }
+}
+
+/// How long ptxas may work on one kernel.
+fn work_limit() -> Result<Duration, String> {
+    let Some(text) = std::env::var_os(LIMIT_VARIABLE).filter(|text| !text.is_empty()) else {
+        return Ok(WORK_LIMIT);
+    };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    let sensible = seconds.filter(|seconds| (1..=86400).contains(seconds));
+    sensible.map(Duration::from_secs).ok_or_else(|| {
+        let text = text.display();
+        format!("{LIMIT_VARIABLE} is `{text}`, and must be a whole number of seconds, 1 to 86400")
+    })
+}
+
+/// How an ELF image begins.
+const ELF: &[u8] = b"\x7fELF";
 
 /// A cubin and what ptxas said of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +133,10 @@ impl Ptxas {
             .map_err(|error| tool(format!("{}: {error}", input.display())))?;
         let mut command = Command::new(&self.path);
         command.args(flags(ptx)).arg(&input).arg("-o").arg(&output);
-        let run = output_within(&mut command, WORK_LIMIT)
+        let limit = work_limit().map_err(tool)?;
+        let run = output_watched(&mut command, limit, INTERVAL, &tell)
             .map_err(|error| tool(error.to_string()))?
-            .ok_or_else(|| tool(too_long()))?;
+            .ok_or_else(|| tool(too_long(limit)))?;
         let mut said = String::from_utf8_lossy(&run.stderr).into_owned();
         said.push_str(&String::from_utf8_lossy(&run.stdout));
         let report = AssemblyReport::parse(&said);
@@ -113,6 +154,12 @@ impl Ptxas {
                 "it ended well and wrote no cubin ({error}); is this ptxas?"
             ))
         })?;
+        if !cubin.starts_with(ELF) {
+            return Err(tool(format!(
+                "it ended well and wrote {} bytes that are no ELF image; is this ptxas?",
+                cubin.len()
+            )));
+        }
         self.expect_none(dropped::products(ptx, &cubin).iter(), ptx, false)?;
         Ok(Assembled {
             cubin,
@@ -143,10 +190,11 @@ impl Ptxas {
 }
 
 /// What is said of a program that was stopped.
-pub(super) fn too_long() -> String {
+pub(super) fn too_long(limit: Duration) -> String {
     format!(
-        "it did not end within {} minutes and was stopped; try another release of it",
-        WORK_LIMIT.as_secs() / 60
+        "it did not end within {} s and was stopped; make the kernel smaller, try another release of it, or set \
+         {LIMIT_VARIABLE}",
+        limit.as_secs()
     )
 }
 

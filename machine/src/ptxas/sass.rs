@@ -35,7 +35,7 @@ pub fn disassemble(cubin: &[u8], environment: &Environment) -> Result<String, Er
     command.arg(arguments).arg(&input);
     let run = output_within(&mut command, WORK_LIMIT)
         .map_err(|error| tool(error.to_string()))?
-        .ok_or_else(|| tool(too_long()))?;
+        .ok_or_else(|| tool(too_long(WORK_LIMIT)))?;
     if run.status.success() {
         Ok(String::from_utf8_lossy(&run.stdout).into_owned())
     } else {

@@ -26,7 +26,7 @@ pub struct Config {
     #[serde(default, deserialize_with = "value::device")]
     pub device: Option<DeviceChoice>,
     /// The folder of the snapshots, relative to the package.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "value::folder")]
     pub snapshots: Option<PathBuf>,
     /// The most tensors that a case may have on the emulator, MiB, unless its sizes are chosen on the command line.
     #[serde(default, deserialize_with = "value::mib")]
@@ -281,26 +281,26 @@ error: invalid type: integer `3`
             PLAIN,
             Some("emulator-tensor-mib = 0.5\n"),
             "\
-error: invalid type: floating point `0.5`
+error: `0.5` is no size
  --> tilekit.toml:1:23
   |
 1 | emulator-tensor-mib = 0.5
   |                       ^^^
   |
-  = help: expected a whole number of MiB
+  = help: expected a whole number of MiB, such as 64
 ",
         );
         check_error(
             PLAIN,
             Some("emulator-tensor-mib = -1\n"),
             "\
-error: invalid value: integer `-1`
+error: `-1` is no size
  --> tilekit.toml:1:23
   |
 1 | emulator-tensor-mib = -1
   |                       ^^
   |
-  = help: expected a whole number of MiB
+  = help: expected a whole number of MiB, such as 64
 ",
         );
         check_error(

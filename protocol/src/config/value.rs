@@ -1,8 +1,9 @@
 //! Values of keys, whose mistakes are reported in an author's words and not in those of Rust's types.
 
 use std::fmt;
+use std::path::PathBuf;
 
-use serde::de::{Error as _, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::request::DeviceChoice;
@@ -110,10 +111,18 @@ impl Visitor<'_> for Device {
 
 /// Reads `emulator-tensor-mib`.
 pub(super) fn mib<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
-    deserializer.deserialize_u64(Mib).map(Some)
+    deserializer.deserialize_any(Mib).map(Some)
 }
 
 struct Mib;
+
+impl Mib {
+    /// The message for another value names the wanted form, not the Rust type.
+    fn refuse<E: serde::de::Error>(self, value: impl fmt::Display) -> Result<usize, E> {
+        let wanted = "expected a whole number of MiB, such as 64";
+        Err(E::custom(format_args!("`{value}` is no size, {wanted}")))
+    }
+}
 
 impl Visitor<'_> for Mib {
     type Value = usize;
@@ -123,7 +132,65 @@ impl Visitor<'_> for Mib {
     }
 
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<usize, E> {
-        let wrong = |_| E::invalid_value(Unexpected::Signed(number), &self);
-        usize::try_from(number).map_err(wrong)
+        usize::try_from(number).or_else(|_| self.refuse(number))
+    }
+
+    fn visit_i128<E: serde::de::Error>(self, number: i128) -> Result<usize, E> {
+        self.refuse(number)
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<usize, E> {
+        self.refuse(number)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<usize, E> {
+        self.refuse(value)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<usize, E> {
+        self.refuse(text)
+    }
+}
+
+/// Reads `snapshots`.
+pub(super) fn folder<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    deserializer.deserialize_any(Folder).map(Some)
+}
+
+struct Folder;
+
+impl Folder {
+    fn refuse<E: serde::de::Error>(self, value: impl fmt::Display) -> Result<PathBuf, E> {
+        let wanted = "expected the path of a folder, such as \"snapshots\"";
+        Err(E::custom(format_args!("`{value}` is no path, {wanted}")))
+    }
+}
+
+impl Visitor<'_> for Folder {
+    type Value = PathBuf;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the path of a folder")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, path: &str) -> Result<PathBuf, E> {
+        match path {
+            "" => self.refuse(path),
+            path => Ok(path.into()),
+        }
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<PathBuf, E> {
+        self.refuse(number)
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<PathBuf, E> {
+        self.refuse(number)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<PathBuf, E> {
+        self.refuse(value)
     }
 }

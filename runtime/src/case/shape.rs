@@ -41,11 +41,14 @@ impl Shape {
     /// # Panics
     /// If the index lies outside or has another number of dimensions, as a slice's index does.
     #[inline]
+    #[track_caller]
     pub fn offset(&self, index: &[usize]) -> usize {
-        assert_eq!(
+        assert!(
+            index.len() == self.0.len(),
+            "the index {index:?} has {} of the {} dimensions of a tensor of shape {self}: write one number for each, or one number \
+             without brackets for a place in memory",
             index.len(),
-            self.0.len(),
-            "index {index:?} into a tensor of shape {self}"
+            self.0.len()
         );
         let mut offset = 0;
         for (&at, &extent) in index.iter().zip(&self.0) {

@@ -126,6 +126,7 @@ impl<T: DeviceElement> Index<usize> for Input<T> {
     type Output = T;
 
     #[inline]
+    #[track_caller]
     fn index(&self, place: usize) -> &T {
         &self.host()[place]
     }
@@ -135,6 +136,7 @@ impl<T: DeviceElement, const N: usize> Index<[usize; N]> for Input<T> {
     type Output = T;
 
     #[inline]
+    #[track_caller]
     fn index(&self, index: [usize; N]) -> &T {
         &self.host()[self.shape.offset(&index)]
     }

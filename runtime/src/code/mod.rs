@@ -100,7 +100,7 @@ impl Code {
         shape.check_cluster(self.device.target())?;
         let function = match &self.module {
             On::Cuda(module) => {
-                let function = module.entry(&shape.name, shape.shared_bytes)?;
+                let function = module.entry(&shape.name, shape.shared_bytes, shape.parameters)?;
                 function.expect_room(shape.threads, shape.cluster)?;
                 On::Cuda(function)
             }

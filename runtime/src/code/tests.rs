@@ -30,6 +30,7 @@ fn arguments_of_other_sizes_are_refused_before_the_device_sees_them() {
             shared_bytes: 0,
             overlaps_previous: false,
             is_cooperative: false,
+            parameters: None,
         };
         let stream = Stream::new(&device).unwrap();
         let entry = device.load_ptx(KERNEL).unwrap().entry(shape).unwrap();
@@ -61,6 +62,7 @@ fn shape(cluster: [u32; 3]) -> EntryShape {
         shared_bytes: 0,
         overlaps_previous: false,
         is_cooperative: false,
+        parameters: None,
     }
 }
 

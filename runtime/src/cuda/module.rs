@@ -67,6 +67,7 @@ impl Module {
         self: &Arc<Module>,
         name: &str,
         shared_bytes: u32,
+        parameters: Option<usize>,
     ) -> Result<Function, Error> {
         let no_such_entry = || Error::NoSuchEntry {
             name: name.to_string(),
@@ -84,7 +85,7 @@ impl Module {
         let function = Function {
             module: Arc::clone(self),
             raw,
-            parameter_bytes: parameter_sizes(driver, raw)?,
+            parameter_bytes: parameter_sizes(driver, raw, parameters)?,
             name: Arc::from(name),
             shared_bytes,
         };
@@ -102,24 +103,30 @@ impl Drop for Module {
     }
 }
 
-/// Asks for one parameter after the other; past the last the driver answers `CUDA_ERROR_INVALID_VALUE`.
+/// Asks for one parameter after the other, `known` of them. Where that is not known, the driver is asked past the last, for which it
+/// answers `CUDA_ERROR_INVALID_VALUE`, and compute-sanitizer reports the call.
 ///
 /// The offsets that it tells are those of the constant bank, which differ from PTX's where a parameter is aligned to
 /// more than 16 bytes; so they are of no use here.
-fn parameter_sizes(driver: &Driver, function: FunctionHandle) -> Result<Box<[u32]>, CudaFailure> {
+fn parameter_sizes(
+    driver: &Driver,
+    function: FunctionHandle,
+    known: Option<usize>,
+) -> Result<Box<[u32]>, CudaFailure> {
     let mut sizes = Vec::new();
-    loop {
+    while known.is_none_or(|known| sizes.len() < known) {
         let (mut offset, mut bytes) = (0, 0);
         // SAFETY: writes two integers; the function lives.
         let code = unsafe {
             (driver.cuFuncGetParamInfo)(function, sizes.len(), &raw mut offset, &raw mut bytes)
         };
-        if code == 1 {
-            return Ok(sizes.into_boxed_slice());
+        if code == 1 && known.is_none() {
+            break;
         }
         driver.check("cuFuncGetParamInfo", code)?;
         sizes.push(bytes as u32);
     }
+    Ok(sizes.into_boxed_slice())
 }
 
 /// An entry of a module, ready to be launched.

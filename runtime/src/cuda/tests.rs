@@ -78,10 +78,10 @@ DONE:
 fn ptx_is_compiled_launched_and_its_result_read_back() {
     let Some(context) = open() else { return };
     let module = Module::load(&context, ADD_ONE.as_bytes()).unwrap();
-    let entry = module.entry("add_one", 0).unwrap();
+    let entry = module.entry("add_one", 0, None).unwrap();
     assert!(entry.facts().unwrap().registers > 0);
     assert!(matches!(
-        module.entry("absent", 0),
+        module.entry("absent", 0, None),
         Err(Error::NoSuchEntry { .. })
     ));
 

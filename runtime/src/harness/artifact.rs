@@ -111,20 +111,26 @@ pub(super) fn without_head(text: &str) -> &str {
     &text[head..]
 }
 
-/// A file name for each variant: `vector_add-1024`. Where two kernels of the package have one name, their modules are
-/// part of it.
+/// A file name for each variant: `vector_add-1024`. Where several kernels of the package have one name, the modules of all but the
+/// first are part of it. The first is the one nearest to the crate's root, and then by name, so that it keeps its files where another
+/// one of its name is added below.
 pub(super) struct FileNames {
-    counts: BTreeMap<String, usize>,
+    first: BTreeMap<String, &'static str>,
 }
 
 impl FileNames {
     /// For the variants of a catalog.
     pub(super) fn new(catalog: &Catalog) -> FileNames {
-        let mut counts = BTreeMap::new();
+        let mut first: BTreeMap<String, &'static str> = BTreeMap::new();
         for kernel in &catalog.kernels {
-            *counts.entry(kernel.entry.name.to_string()).or_default() += 1;
+            let module = kernel.entry.module;
+            let known = first.entry(kernel.entry.name.to_string()).or_insert(module);
+            *known = [*known, module]
+                .into_iter()
+                .min_by_key(rank)
+                .unwrap_or(module);
         }
-        FileNames { counts }
+        FileNames { first }
     }
 
     /// The name without ending.
@@ -132,7 +138,7 @@ impl FileNames {
         let name = kernel.entry.name;
         let arguments = variant.display.strip_prefix(name).unwrap_or_default();
         let mut text = String::new();
-        if self.counts.get(name).is_some_and(|count| *count > 1) {
+        if self.first.get(name) != Some(&kernel.entry.module) {
             text.push_str(&kernel.entry.module.replace("::", "-"));
             text.push('-');
         }
@@ -140,6 +146,11 @@ impl FileNames {
         text.push_str(&plain(arguments));
         text
     }
+}
+
+/// The depth of a module, and its name.
+fn rank<'m>(module: &&'m str) -> (usize, &'m str) {
+    (module.matches("::").count(), module)
 }
 
 /// `-bf16-4096` of `<bf16, 4096>`.

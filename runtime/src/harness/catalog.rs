@@ -65,7 +65,7 @@ impl Catalog {
         {
             cases.push(CaseItem::new(entry, &overrides(entry))?);
         }
-        let mut entries: Vec<&KernelEntry> = inventory::iter::<KernelEntry>().collect();
+        let mut entries: Vec<&'static KernelEntry> = inventory::iter::<KernelEntry>().collect();
         entries.sort_by_key(|entry| (entry.module, entry.line, entry.name));
         let (ours, others): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|entry| is_ours(entry.module));
@@ -83,6 +83,26 @@ impl Catalog {
             cases,
             elsewhere,
         })
+    }
+
+    /// Describes these cases again, at other sizes.
+    ///
+    /// # Errors
+    /// Overrides that do not fit a case.
+    pub(super) fn resize(
+        &mut self,
+        meant: &[&'static CaseEntry],
+        overrides: Overrides<'_>,
+    ) -> Result<()> {
+        for case in &mut self.cases {
+            if meant.iter().any(|entry| std::ptr::eq(*entry, case.entry)) {
+                *case = CaseItem::new(case.entry, &overrides(case.entry))?;
+            }
+        }
+        for kernel in &mut self.kernels {
+            *kernel = KernelItem::new(kernel.entry, &self.cases);
+        }
+        Ok(())
     }
 
     /// Every variant of every kernel.

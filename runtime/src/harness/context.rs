@@ -43,7 +43,9 @@ impl Context {
         } = request;
         gluon_lang::source::name_files_below(&package.workspace);
         let sources = Sources::below([package.workspace.clone(), package.root.clone()]);
-        let speaker = Speaker::new(output, sources);
+        let data = opened(super::process::take_stdout())?;
+        let speaker = Speaker::new(output, sources, data);
+        speaker.watch_ptxas();
         Context::new(harness, package, speaker, device, sizes)
     }
 
@@ -57,7 +59,8 @@ impl Context {
             overrides: PathBuf::new(),
             root: root.clone(),
         };
-        let speaker = Speaker::new(output, Sources::below([root]));
+        let data = opened(super::process::shared_stdout())?;
+        let speaker = Speaker::new(output, Sources::below([root]), data);
         Context::new(
             harness,
             place,
@@ -159,8 +162,30 @@ impl Context {
         without_detours(&self.place.root.join(folder))
     }
 
-    /// Kernels and cases, at the sizes that are configured and chosen.
-    pub(super) fn catalog(&self) -> Done<Catalog> {
+    /// Kernels and cases, at the sizes that are configured and chosen. A size of the command line is for the cases that `filters`
+    /// select and that have it: others may refuse it, or take long.
+    pub(super) fn catalog(&self, filters: &[String]) -> Done<Catalog> {
+        self.check_configured_cases()?;
+        self.check_configured_sizes()?;
+        let is_narrowed = !filters.is_empty() && !self.sizes_of_command.is_empty();
+        if !is_narrowed {
+            self.check_chosen_sizes(&CaseEntry::all(), "no case")?;
+            return self.find(&|entry| self.sizes_for(entry, &self.sizes_of_command));
+        }
+        let mut catalog = self.find(&|entry| self.sizes_for(entry, &[]))?;
+        let meant = Selection::cases_at_any_size(filters, &catalog);
+        let (subject, meant) = match meant.is_empty() {
+            true => ("no case", CaseEntry::all()),
+            false => ("no case that is selected", meant),
+        };
+        self.check_chosen_sizes(&meant, subject)?;
+        let overrides = |entry: &CaseEntry| self.sizes_for(entry, &self.sizes_of_command);
+        let resized = catalog.resize(&meant, &overrides);
+        resized.map_err(|error| self.speaker.error("", &error))?;
+        Ok(catalog)
+    }
+
+    fn check_configured_cases(&self) -> Done<()> {
         for name in self.config.cases.keys() {
             if CaseEntry::all().iter().all(|entry| entry.name != name) {
                 let remark = Remark::error(format!(
@@ -173,20 +198,23 @@ impl Context {
                 return Err(Exit::Usage);
             }
         }
-        let overrides = |entry: &CaseEntry| {
-            let known: Vec<&str> = entry.sizes.iter().map(|list| list.name).collect();
-            // A size of the command line is for the cases that have it; that none has it is noticed below.
-            let chosen: Vec<SizeOverride> = self
-                .sizes_of_command
-                .iter()
-                .filter(|size| known.contains(&size.name.as_str()))
-                .cloned()
-                .collect();
-            self.config
-                .sizes_of(entry.name, &known, &self.sizes_of_environment, &chosen)
-        };
-        self.check_chosen_sizes()?;
-        self.find(&overrides)
+        Ok(())
+    }
+
+    /// The sizes of a case that are configured or among these of the command line, where it has them.
+    fn sizes_for(
+        &self,
+        entry: &CaseEntry,
+        of_command: &[SizeOverride],
+    ) -> Vec<(String, Vec<usize>)> {
+        let known: Vec<&str> = entry.sizes.iter().map(|list| list.name).collect();
+        let chosen: Vec<SizeOverride> = of_command
+            .iter()
+            .filter(|size| known.contains(&size.name.as_str()))
+            .cloned()
+            .collect();
+        self.config
+            .sizes_of(entry.name, &known, &self.sizes_of_environment, &chosen)
     }
 
     /// Kernels and cases at the sizes that the package declares: what does not depend on who asks.
@@ -203,25 +231,31 @@ impl Context {
         Ok(catalog)
     }
 
-    /// A size that no case has is a misspelt one: it would change nothing and say nothing.
-    fn check_chosen_sizes(&self) -> Done<()> {
-        let all = CaseEntry::all();
-        let mut known: Vec<&str> = all
-            .iter()
-            .flat_map(|entry| entry.sizes.iter().map(|list| list.name))
-            .collect();
+    /// A size of the command line that none of these cases has is a misspelt one: it would change nothing and say nothing.
+    fn check_chosen_sizes(&self, cases: &[&CaseEntry], subject: &str) -> Done<()> {
+        let names = self.sizes_of_command.iter().map(|size| &size.name);
+        self.check_sizes(names, cases, (subject, ""))
+    }
+
+    fn check_configured_sizes(&self) -> Done<()> {
+        let about = ("no case", ", which the configuration chooses");
+        self.check_sizes(self.config.sizes.keys(), &CaseEntry::all(), about)
+    }
+
+    fn check_sizes<'n>(
+        &self,
+        mut names: impl Iterator<Item = &'n String>,
+        cases: &[&CaseEntry],
+        (subject, origin): (&str, &str),
+    ) -> Done<()> {
+        let sizes = cases.iter().flat_map(|entry| entry.sizes);
+        let mut known: Vec<&str> = sizes.map(|list| list.name).collect();
         known.sort_unstable();
         known.dedup();
-        let of_command = self.sizes_of_command.iter().map(|size| (&size.name, ""));
-        let of_config = self.config.sizes.keys();
-        let of_config = of_config.map(|name| (name, ", which the configuration chooses"));
-        let unknown = of_command
-            .chain(of_config)
-            .find(|(name, _)| !known.contains(&name.as_str()));
-        let Some((name, origin)) = unknown else {
+        let Some(name) = names.find(|name| !known.contains(&name.as_str())) else {
             return Ok(());
         };
-        let remark = Remark::error(format!("no case has a size `{name}`{origin}"));
+        let remark = Remark::error(format!("{subject} has a size `{name}`{origin}"));
         self.speaker.failure(&offering(remark, &known));
         Err(Exit::Usage)
     }
@@ -324,6 +358,14 @@ impl Context {
         super::device::introduce(&device, emulation, &self.speaker);
         Ok(device)
     }
+}
+
+/// Standard output, or why there is none.
+fn opened(stdout: std::io::Result<std::fs::File>) -> Done<std::fs::File> {
+    stdout.map_err(|error| {
+        eprintln!("error: standard output cannot be used: {error}");
+        Exit::Internal
+    })
 }
 
 /// With the names that there are.

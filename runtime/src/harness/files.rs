@@ -1,7 +1,8 @@
 //! Files that appear whole or not at all.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Writes `content` to `path` by way of a temporary file beside it, so that a reader never sees half of it and an
@@ -22,6 +23,35 @@ pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::set_permissions(path, permissions).map_err(with_path)
 }
 
+/// The room that is tried before a file is appended to, bytes: more than the figures of one case take.
+const TRIED_BYTES: usize = 4096;
+
+/// Whether `path` can be appended to, room on its disk included: so many bytes are written and taken away again.
+///
+/// # Errors
+/// The path, and what the operating system says.
+pub(super) fn check_appendable(path: &Path) -> io::Result<()> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|file| try_room(&file))
+        .map_err(|error| failed(path, "written", &error))
+}
+
+fn try_room(mut file: &File) -> io::Result<()> {
+    let facts = file.metadata()?;
+    if facts.is_file() {
+        let written = file
+            .write_all(&[b'\n'; TRIED_BYTES])
+            .and_then(|()| file.sync_data());
+        file.set_len(facts.len())?;
+        return written;
+    }
+    // Nothing can be taken away from a pipe or a terminal again.
+    if facts.file_type().is_char_device() && !file.is_terminal() {
+        file.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
 /// Removes a file.
 ///
 /// # Errors
@@ -31,7 +61,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// `PATH cannot be written: REASON`.
-fn failed(path: &Path, what: &str, error: &io::Error) -> io::Error {
+pub(super) fn failed(path: &Path, what: &str, error: &io::Error) -> io::Error {
     let text = error.to_string();
     // Behind the reason tempfile names the file that it made up.
     let reason = text.split(" at path \"").next().unwrap_or(&text);

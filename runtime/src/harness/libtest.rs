@@ -120,7 +120,7 @@ pub(super) fn main(harness: &Harness) -> Exit {
         ..OutputOptions::default()
     };
     let done = Context::of_test(harness, output).and_then(|context| {
-        let catalog = context.catalog()?;
+        let catalog = context.catalog(&[])?;
         Ok(run_all(&context, &catalog, &arguments))
     });
     done.unwrap_or_else(|exit| exit)

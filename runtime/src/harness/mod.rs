@@ -14,6 +14,7 @@ mod files;
 mod golden;
 mod libtest;
 mod package;
+mod process;
 mod replaced;
 mod select;
 mod speak;
@@ -53,7 +54,10 @@ macro_rules! harness {
 pub fn main(harness: &Harness) -> ExitCode {
     // A panic is a bug of ours. Its usual exit code is also cargo's for a failed build, so it gets one of its own.
     let exit = catch_unwind(AssertUnwindSafe(|| match Request::from_environment() {
-        Some(Ok(request)) => carry_out(harness, request),
+        Some(Ok(request)) => {
+            process::end_with_parent();
+            carry_out(harness, request)
+        }
         Some(Err(error)) => {
             eprintln!("error: {error}");
             Exit::Usage

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use crate::case::CaseEntry;
+
 use super::catalog::{CaseItem, Catalog, KernelItem, RunItem, Variant};
 
 /// Parts of names. None selects all; a whole name selects only what is called so.
@@ -19,6 +21,20 @@ impl<'a> Selection<'a> {
             .map(|filter| names.contains(filter))
             .collect();
         Selection { filters, is_exact }
+    }
+
+    /// The cases that may be meant once their sizes are chosen: a filter that names a variant is one of all of its kernel, for other
+    /// sizes may launch another variant.
+    pub(super) fn cases_at_any_size(
+        filters: &[String],
+        catalog: &Catalog,
+    ) -> Vec<&'static CaseEntry> {
+        let functions = filters.iter().map(|filter| filter.split('<').next());
+        let functions: Vec<String> = functions.flatten().map(str::to_string).collect();
+        let selection = Selection::new(&functions, catalog);
+        let is_meant = |case: &&CaseItem| case.runs.iter().any(|run| selection.run(case, run));
+        let meant = catalog.cases.iter().filter(is_meant);
+        meant.map(|case| case.entry).collect()
     }
 
     fn selects(&self, names: &[&str]) -> bool {

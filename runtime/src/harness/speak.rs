@@ -1,11 +1,12 @@
 //! The output of a harness: requested data to standard output, everything else to standard error.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use diag::{Diagnostic, Diagnostics};
+use diag::{Diagnostic, Diagnostics, Severity};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use protocol::expect_written;
 use serde_json::Value;
@@ -20,13 +21,23 @@ use crate::report::{MessageFormat, Remark, Reporter, Sources, fault_diagnostic};
 pub(super) struct Speaker {
     options: OutputOptions,
     reporter: Reporter,
+    /// Where requested data goes.
+    data: Mutex<File>,
     bar: ProgressBar,
-    shown: Mutex<HashSet<String>>,
+    shown: Mutex<Shown>,
+}
+
+/// The diagnostics that were shown.
+#[derive(Default)]
+struct Shown {
+    texts: HashSet<String>,
+    errors: usize,
+    warnings: usize,
 }
 
 impl Speaker {
-    /// Writes in the form that `options` select, and quotes the author's lines from `sources`.
-    pub(super) fn new(options: OutputOptions, sources: Sources) -> Speaker {
+    /// Writes in the form that `options` select, requested data to `data`, and quotes the author's lines from `sources`.
+    pub(super) fn new(options: OutputOptions, sources: Sources, data: File) -> Speaker {
         // What is not wanted of the styles is taken away by the stream.
         let reporter = Reporter {
             format: options.format,
@@ -36,6 +47,7 @@ impl Speaker {
         Speaker {
             options,
             reporter,
+            data: Mutex::new(data),
             bar: ProgressBar::hidden(),
             shown: Mutex::default(),
         }
@@ -59,7 +71,8 @@ impl Speaker {
     /// program.
     pub(super) fn print(&self, text: &str) {
         self.bar.suspend(|| {
-            let mut stream = anstream::AutoStream::new(std::io::stdout(), self.color());
+            let mut data = self.data.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut stream = anstream::AutoStream::new(&mut *data, self.color());
             let written = stream
                 .write_all(text.as_bytes())
                 .and_then(|()| stream.flush());
@@ -94,9 +107,42 @@ impl Speaker {
 
     fn show_once(&self, key: String, diagnostic: &Diagnostic) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.insert(key) {
-            self.say(&self.reporter.render(diagnostic));
+        if !shown.texts.insert(key) {
+            return;
         }
+        match diagnostic.severity {
+            Severity::Error => shown.errors += 1,
+            Severity::Warning => shown.warnings += 1,
+        }
+        let mut text = self.reporter.render(diagnostic);
+        if self.format() == MessageFormat::Human {
+            // As rustc separates them.
+            text.push('\n');
+        }
+        self.say(&text);
+    }
+
+    /// How many diagnostics were shown, such as `2 errors, 1 warning`; none if there were none.
+    pub(super) fn diagnostics_shown(&self) -> Option<String> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = [(shown.errors, "error"), (shown.warnings, "warning")];
+        let words: Vec<String> = counts
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, noun)| count(number, noun))
+            .collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// Says from time to time that ptxas is still at work, where somebody reads that.
+    pub(super) fn watch_ptxas(&self) {
+        if self.options.quiet || self.is_json() {
+            return;
+        }
+        machine::ptxas::watch(|taken| {
+            let text = format!("ptxas has worked on this kernel for {} s", taken.as_secs());
+            eprint!("{}", Remark::note(text).render(MessageFormat::Human, false));
+        });
     }
 
     /// Says something that is no result: left out if quiet is wanted.

@@ -251,6 +251,7 @@ impl Compiled {
             shared_bytes: info.shared_bytes,
             overlaps_previous: false,
             is_cooperative: info.is_cooperative,
+            parameters: Some(info.params.len()),
         };
         if device.is_cuda() {
             self.check_assembly()?;

@@ -20,6 +20,9 @@ pub struct EntryShape {
     pub overlaps_previous: bool,
     /// Whether its CTAs wait for one another, so that a launch must have no more than the device holds at a time (cooperative launch).
     pub is_cooperative: bool,
+    /// How many parameters it has, where the asking side knows: the driver is then not asked past the last one, which tools that
+    /// watch its calls report as an error.
+    pub parameters: Option<usize>,
 }
 
 impl EntryShape {

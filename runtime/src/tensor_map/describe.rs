@@ -65,6 +65,12 @@ fn check_place(limits: &TensorMapLimits, room: Room, place: &TensorPlace) -> Res
             "the innermost dimension has a stride of {stride} elements; it must be 1"
         ));
     }
+    if let Some(dim) = place.shape.iter().position(|&extent| extent == 0) {
+        return Err(format!(
+            "dimension {dim} of the tensor has no elements, and a tensor map needs one at least along each; leave the launch out where \
+             there is nothing to do"
+        ));
+    }
     let (needs, has) = (place.needs_elements(), room.elements);
     if needs > has {
         return Err(format!(

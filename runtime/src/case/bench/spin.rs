@@ -39,6 +39,7 @@ pub(super) fn spin(device: &Device) -> Result<PreparedLaunch> {
         shared_bytes: 0,
         overlaps_previous: false,
         is_cooperative: false,
+        parameters: None,
     };
     let entry: Arc<Entry> = device.load_ptx(SPIN)?.entry(shape)?;
     let mut parameters = ParameterBlock::new();

@@ -3,7 +3,7 @@
 use super::doubt::Doubts;
 use super::prove::Proofs;
 use crate::harness::Exit;
-use crate::harness::catalog::Variant;
+use crate::harness::catalog::{Catalog, Variant};
 use crate::harness::context::{Context, Done};
 use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict, count};
@@ -16,7 +16,7 @@ pub(in crate::harness) fn check(
     filters: &[String],
     proves: Option<usize>,
 ) -> Done {
-    let catalog = context.catalog()?;
+    let catalog = context.catalog(filters)?;
     let variants = context.variants(&catalog, filters)?;
     let selection = Selection::new(filters, &catalog);
     let mut verdict = Verdict::good();
@@ -31,10 +31,14 @@ pub(in crate::harness) fn check(
     let compiler = Compiler::default();
     let total = variants.len();
     let mut proofs = Proofs::default();
+    let mut wrong = 0;
     let mut doubts = Doubts::new(context, &catalog, filters);
     for (kernel, variant) in variants {
         match (check_variant(variant, &compiler, &context.speaker), proves) {
-            (Err(exit), _) => verdict.note(exit),
+            (Err(exit), _) => {
+                wrong += 1;
+                verdict.note(exit);
+            }
             (Ok(_), None) => {}
             (Ok(compiled), Some(mutants)) => {
                 let (exit, is_proved) = proofs.prove(variant, &context.speaker);
@@ -51,15 +55,22 @@ pub(in crate::harness) fn check(
             context.speaker.remark(&doubts.summary());
         }
     }
-    if verdict.exit() == Exit::Success {
-        let text = format!(
-            "checked {} of {}",
-            count(total, "variant"),
-            count(catalog.kernels.len(), "kernel")
-        );
-        context.speaker.remark(&Remark::note(text));
-    }
+    conclude(context, verdict.exit(), wrong, total, &catalog);
     Ok(verdict.exit())
+}
+
+/// Says how many variants were checked, and how many diagnostics were shown.
+fn conclude(context: &Context, exit: Exit, wrong: usize, total: usize, catalog: &Catalog) {
+    let kernels = count(catalog.kernels.len(), "kernel");
+    let shown = context.speaker.diagnostics_shown();
+    let shown = shown.map_or_else(String::new, |shown| format!(": {shown}"));
+    if exit == Exit::Success {
+        let text = format!("checked {} of {kernels}{shown}", count(total, "variant"));
+        context.speaker.remark(&Remark::note(text));
+    } else if exit == Exit::Diagnostics {
+        let text = format!("{wrong} of {} wrong{shown}", count(total, "variant"));
+        context.speaker.failure(&Remark::error(text));
+    }
 }
 
 /// Compiles a variant and shows what is to be said of it.

@@ -12,7 +12,7 @@ use crate::harness::speak::Verdict;
 use gluon_lang::source::name_of;
 
 pub(in crate::harness) fn list(context: &Context, filters: &[String]) -> Done {
-    let catalog = context.catalog()?;
+    let catalog = context.catalog(filters)?;
     let selection = Selection::new(filters, &catalog);
     let kernels = catalog
         .kernels

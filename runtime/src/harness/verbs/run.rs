@@ -186,7 +186,7 @@ pub(in crate::harness) fn run(
     filters: &[String],
     (seed, checking): (Option<u64>, Checking),
 ) -> Done {
-    let catalog = context.catalog()?;
+    let catalog = context.catalog(filters)?;
     let replaced = context.replaced()?;
     let emulation = Emulation { seed, checking };
     run_cases(context, &catalog, filters, &replaced, emulation).map(Verdict::exit)
@@ -197,7 +197,7 @@ pub(in crate::harness) fn test(
     filters: &[String],
     (seeds, checking): (Option<u64>, Checking),
 ) -> Done {
-    let catalog = context.catalog()?;
+    let catalog = context.catalog(filters)?;
     let compiler = Compiler::default();
     let mut verdict = Verdict::good();
     for (_, variant) in context.variants(&catalog, filters)? {

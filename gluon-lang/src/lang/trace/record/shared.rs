@@ -67,7 +67,7 @@ pub(crate) fn smem_layout(view: Value, at: At) -> SharedLayout {
 pub(crate) fn smem_bytes(view: Value, at: At) -> u32 {
     with(at, |trace| {
         let s = trace.ty(view).as_smem();
-        s.and_then(|s| relate::shared_bytes(&s.layout, &s.alloc_shape, s.elem.bytes()).ok())
+        s.and_then(|s| relate::shared_payload_bytes(&s.layout, &s.alloc_shape, s.elem.bytes()).ok())
             .unwrap_or(0)
     })
 }

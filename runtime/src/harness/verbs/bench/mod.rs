@@ -15,6 +15,7 @@ use crate::harness::Exit;
 use crate::harness::catalog::{CaseItem, RunItem};
 use crate::harness::context::{Context, Done};
 use crate::harness::device::Emulation;
+use crate::harness::files;
 use crate::harness::request::{BenchRequest, DeviceChoice};
 use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict};
@@ -23,7 +24,7 @@ use crate::report::Remark;
 use figures::Figures;
 
 pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -> Done {
-    let catalog = context.catalog()?;
+    let catalog = context.catalog(&request.filters)?;
     let replaced = context.replaced()?;
     let filters = &request.filters;
     let selection = Selection::new(filters, &catalog);
@@ -35,7 +36,7 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, &catalog)?;
     if let Some(path) = &request.record {
         // What cannot be written is said before the minutes of timing, not after.
-        append(path, "", &context.speaker)?;
+        files::check_appendable(path).map_err(|error| unwritten(&error, &context.speaker))?;
     }
     let device = context.open_device(Emulation::default())?;
     if !device.is_cuda() && context.device_choice() != DeviceChoice::Emulator {
@@ -121,9 +122,10 @@ fn bench_run(
 fn append(path: &Path, text: &str, speaker: &Speaker) -> Done<()> {
     let file = OpenOptions::new().create(true).append(true).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| {
-        let text = format!("{} cannot be written: {error}", path.display());
-        speaker.failure(&Remark::error(text));
-        Exit::Usage
-    })
+    written.map_err(|error| unwritten(&files::failed(path, "written", &error), speaker))
+}
+
+fn unwritten(error: &std::io::Error, speaker: &Speaker) -> Exit {
+    speaker.failure(&Remark::error(error.to_string()));
+    Exit::Usage
 }

@@ -29,7 +29,7 @@ use crate::report::Remark;
 
 pub(in crate::harness) fn mutate(context: &mut Context, request: &MutateRequest) -> Done {
     let kinds = kinds_of(context, &request.kinds)?;
-    let catalog = context.catalog()?;
+    let catalog = context.catalog(&request.filters)?;
     let variants = context.variants(&catalog, &request.filters)?;
     let runs = runs_of(context, &catalog, &request.filters);
     let subjects = subject::subjects(context, &variants, &runs, &kinds)?;

@@ -22,6 +22,7 @@ pub(in crate::harness) fn snapshot(
     filters: &[String],
     mode: SnapshotMode,
 ) -> Done {
+    check_folder(context)?;
     let catalog = context.declared_catalog()?;
     let now = Now::make(context, &catalog, filters)?;
     now.remark_uncompared(&context.speaker);
@@ -46,6 +47,22 @@ pub(in crate::harness) fn snapshot(
     } else {
         review(&differences, &context.speaker)
     }
+}
+
+/// An error where something else stands in the place of the folder, before anything is compiled.
+fn check_folder(context: &Context) -> Done<()> {
+    let folder = context.snapshot_folder();
+    if !folder.exists() || folder.is_dir() {
+        return Ok(());
+    }
+    let text = format!(
+        "{} is no folder, and the snapshots are kept there",
+        folder.display()
+    );
+    let help = "remove it, or name another folder by `snapshots = \"...\"` in tilekit.toml";
+    Err(context
+        .speaker
+        .failure(&Remark::error(text).with_help(help)))
 }
 
 /// Everything that differs from the accepted snapshots.
@@ -212,6 +229,7 @@ mod tests {
                 ..OutputOptions::default()
             },
             Sources::default(),
+            tempfile::tempfile().expect("a temporary file"),
         );
         let mut answers = ["what?", "a", "s", "accept"].into_iter().map(String::from);
         let exit = review_with(&differences, &mut answers, &speaker);

@@ -23,7 +23,7 @@ use crate::report::Remark;
 pub(in crate::harness) fn trial(context: &Context, request: &TrialRequest) -> Done {
     let limit = Duration::from_millis(request.total_limit_ms);
     let _watchdog = Watchdog::start(&request.kernel, limit);
-    let catalog = context.catalog()?;
+    let catalog = context.catalog(&request.filters)?;
     let runs = runs_of(context, &catalog, &request.filters);
     let mut variants = catalog.variants();
     let found = variants.find(|(kernel, variant)| kernel.path_of(variant) == request.kernel);
