@@ -57,7 +57,7 @@ impl Terminal {
 
     /// The letters that a line of standard output has room for: what `COLUMNS` says, else the width of the terminal; any number in a
     /// file or a pipe.
-    pub(crate) fn width(&self) -> Option<usize> {
+    pub(crate) fn width() -> Option<usize> {
         let said = std::env::var("COLUMNS")
             .ok()
             .and_then(|text| text.parse().ok());

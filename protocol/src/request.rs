@@ -278,6 +278,15 @@ pub struct BenchRequest {
     pub hot: bool,
     /// A file to append the figures to, a JSON object a line.
     pub record: Option<PathBuf>,
+    /// Keep the figures under this name.
+    #[serde(default)]
+    pub save: Option<String>,
+    /// Compare with the figures that were kept under this name.
+    #[serde(default)]
+    pub against: Option<String>,
+    /// By how much a run may be slower than that, percent.
+    #[serde(default)]
+    pub most_loss_percent: u32,
 }
 
 /// Which mutants are made, and under how many schedules they run.

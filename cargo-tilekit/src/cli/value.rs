@@ -58,6 +58,15 @@ pub(super) fn seconds_of_minute(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write 0.001 to 60 seconds".to_string())
 }
 
+/// A name that a file can have: letters, digits and `-_.`, the first no dot.
+pub(super) fn file_name(text: &str) -> Result<String, String> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.is_empty() || text.starts_with('.') || !text.chars().all(is_letter) {
+        return Err("write letters, digits and `-_.`, such as before-tuning".to_string());
+    }
+    Ok(text.to_string())
+}
+
 /// A number of processes, such as `4`.
 pub(super) fn processes(text: &str) -> Result<usize, String> {
     match text.parse() {

@@ -214,6 +214,15 @@ pub(crate) struct Bench {
     /// Append the figures to a file, a JSON object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Keep the figures under a name, below target/tilekit
+    #[arg(long, value_name = "NAME", value_parser = value::file_name)]
+    pub(crate) save: Option<String>,
+    /// Compare with the figures that --save kept on this machine, and fail if a run is slower
+    #[arg(long, value_name = "NAME", value_parser = value::file_name)]
+    pub(crate) against: Option<String>,
+    /// By how many percent a run may be slower than the baseline
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, requires = "against", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(crate) most_loss: u32,
 }
 
 #[derive(Debug, Args)]

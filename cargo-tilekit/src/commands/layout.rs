@@ -163,7 +163,7 @@ fn draw(
         .map_err(|error| undrawn(&error, &text_of(layout, arguments), shape))?;
     match &arguments.svg {
         Some(path) => write(path, &svg(&picture), terminal)?,
-        None => terminal.tell(&text_within(&picture, terminal.width()), || {
+        None => terminal.tell(&text_within(&picture, Terminal::width()), || {
             json!({
                 "reason": "tilekit-layout", "layout": layout.to_string(), "shape": shape,
                 "picture": anstream::adapter::strip_str(&text(&picture)).to_string(),

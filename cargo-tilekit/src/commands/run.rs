@@ -46,6 +46,9 @@ pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal)
         sustained,
         hot,
         record,
+        save,
+        against,
+        most_loss,
     } = arguments;
     // The harness runs in the package's folder.
     let record = record.map(std::path::absolute).transpose();
@@ -60,6 +63,9 @@ pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal)
             sustained_ms: sustained.map_or(0, |time| time.as_millis() as u64),
             hot,
             record,
+            save,
+            against,
+            most_loss_percent: most_loss,
         })
     });
     // What the host does between launches is part of what is timed.

@@ -4,6 +4,7 @@
 //! `cargo-tilekit` in it and returns what it said. All packages build into this workspace's target folder, so that what
 //! they depend on is compiled once. One file holds one kind of behaviour.
 
+mod baseline;
 #[path = "build.rs"]
 mod build_verb;
 mod export;

@@ -43,6 +43,7 @@ fn init_adds_the_dependency_itself() {
 #[test]
 fn new_prints_a_command_that_works_here() {
     let folder = Package::plain("folder", "");
+    folder.write("src/lib.rs", "");
     let cargo = Path::new(env!("CARGO"))
         .parent()
         .expect("a folder")

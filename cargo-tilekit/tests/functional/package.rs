@@ -197,9 +197,11 @@ impl Package {
                 command.env_remove(name);
             }
         }
+        if !chosen.iter().any(|name| name == "CARGO") {
+            command.env("CARGO", env!("CARGO"));
+        }
         command
             .env("NO_COLOR", "1")
-            .env("CARGO", env!("CARGO"))
             .env("CARGO_TARGET_DIR", target());
         command.env("CARGO_TERM_QUIET", "true");
         Said::of(&command.output().expect("the program starts"))

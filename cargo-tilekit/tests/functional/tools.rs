@@ -72,7 +72,7 @@ fn a_new_package_runs() {
         .tilekit("new fresh-kernels")
         .ends_with(0)
         .prints(&["tests/tilekit.rs"])
-        .says(&["next: cd fresh-kernels"]);
+        .says(&["next: ", "cd fresh-kernels && cargo tilekit run"]);
     let said = folder
         .tilekit_in("fresh-kernels", "run --device emulator")
         .ends_with(0);
@@ -85,7 +85,7 @@ fn a_new_package_runs() {
     folder
         .tilekit("new kérnels+1,2;3 --name other-kernels")
         .ends_with(0)
-        .says(&["next: cd 'kérnels+1,2;3' &&"]);
+        .says(&["next: ", "cd 'kérnels+1,2;3' &&"]);
     assert!(
         folder
             .read("kérnels+1,2;3/tests/tilekit.rs")

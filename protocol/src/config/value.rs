@@ -118,7 +118,7 @@ struct Mib;
 
 impl Mib {
     /// The message for another value names the wanted form, not the Rust type.
-    fn refuse<E: serde::de::Error>(self, value: impl fmt::Display) -> Result<usize, E> {
+    fn refuse<E: serde::de::Error>(value: impl fmt::Display) -> Result<usize, E> {
         let wanted = "expected a whole number of MiB, such as 64";
         Err(E::custom(format_args!("`{value}` is no size, {wanted}")))
     }
@@ -132,23 +132,23 @@ impl Visitor<'_> for Mib {
     }
 
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<usize, E> {
-        usize::try_from(number).or_else(|_| self.refuse(number))
+        usize::try_from(number).or_else(|_| Mib::refuse(number))
     }
 
     fn visit_i128<E: serde::de::Error>(self, number: i128) -> Result<usize, E> {
-        self.refuse(number)
+        Mib::refuse(number)
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<usize, E> {
-        self.refuse(number)
+        Mib::refuse(number)
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<usize, E> {
-        self.refuse(value)
+        Mib::refuse(value)
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<usize, E> {
-        self.refuse(text)
+        Mib::refuse(text)
     }
 }
 
@@ -162,7 +162,7 @@ pub(super) fn folder<'de, D: Deserializer<'de>>(
 struct Folder;
 
 impl Folder {
-    fn refuse<E: serde::de::Error>(self, value: impl fmt::Display) -> Result<PathBuf, E> {
+    fn refuse<E: serde::de::Error>(value: impl fmt::Display) -> Result<PathBuf, E> {
         let wanted = "expected the path of a folder, such as \"snapshots\"";
         Err(E::custom(format_args!("`{value}` is no path, {wanted}")))
     }
@@ -177,20 +177,20 @@ impl Visitor<'_> for Folder {
 
     fn visit_str<E: serde::de::Error>(self, path: &str) -> Result<PathBuf, E> {
         match path {
-            "" => self.refuse(path),
+            "" => Folder::refuse(path),
             path => Ok(path.into()),
         }
     }
 
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<PathBuf, E> {
-        self.refuse(number)
+        Folder::refuse(number)
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<PathBuf, E> {
-        self.refuse(number)
+        Folder::refuse(number)
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<PathBuf, E> {
-        self.refuse(value)
+        Folder::refuse(value)
     }
 }

@@ -1,5 +1,6 @@
 //! `bench`: how long the launches of a case take, beside peers where it names some, and what that is worth.
 
+mod baseline;
 mod figures;
 mod roofline;
 mod table;
@@ -8,6 +9,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use super::run::{Runner, Shown, Table};
 use crate::case::BenchOptions;
@@ -21,6 +24,7 @@ use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict};
 use crate::report::Remark;
 
+use baseline::Baselines;
 use figures::Figures;
 
 pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -> Done {
@@ -47,6 +51,7 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     let compiler = || Context::compiler(&replaced);
     let runner = Runner::benching(&device, compiler(), limit, options(request));
     let checker = Runner::new(&device, compiler(), limit);
+    let mut baselines = Baselines::open(context, request, runner.device(), runner.facts())?;
     let table = Table::new(&selected);
     context.speaker.begin(selected.len());
     let mut verdict = Verdict::good();
@@ -59,12 +64,17 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
                 case.about(run)
             )));
         } else {
-            let ended = bench_run(context, (&runner, &checker), &table, request, (case, run));
-            verdict.note(ended.err().unwrap_or(Exit::Success));
+            let runners = (&runner, &checker);
+            match bench_run(context, runners, &table, request, (case, run)) {
+                Ok(Some(event)) => baselines.note(context, &table.prefix(case, run), &event),
+                Ok(None) => {}
+                Err(exit) => verdict.note(exit),
+            }
         }
         context.speaker.stepped();
     }
     context.speaker.end();
+    verdict.note(baselines.conclude(context));
     Ok(verdict.exit())
 }
 
@@ -78,14 +88,14 @@ fn options(request: &BenchRequest) -> BenchOptions {
     if request.hot { options.hot() } else { options }
 }
 
-/// Checks a run where peers will be compared with its results, times it and reports.
+/// Checks a run where peers will be compared with its results, times it and reports. Gives its figures, if it has any.
 fn bench_run(
     context: &Context,
     (runner, checker): (&Runner, &Runner),
     table: &Table,
     request: &BenchRequest,
     (case, run): (&CaseItem, &RunItem),
-) -> Done<()> {
+) -> Done<Option<Value>> {
     let speaker = &context.speaker;
     let about = case.about(run);
     let mut checks = Vec::new();
@@ -95,7 +105,7 @@ fn bench_run(
             Shown::Failed(error) => return Err(speaker.error(&about, &error)),
             Shown::Skipped(why) => {
                 speaker.remark(&Remark::note(format!("{about} is left out: {why}")));
-                return Ok(());
+                return Ok(None);
             }
         }
     }
@@ -106,17 +116,17 @@ fn bench_run(
     let Some(figures) = Figures::of(&outcome.report, checks, runner.facts()) else {
         let text = format!("{about} launches nothing, so there is nothing to time");
         speaker.remark(&Remark::warning(text));
-        return Ok(());
+        return Ok(None);
     };
     let event = figures.event(case, run, runner.device());
     speaker.tell(&figures.text(&table.prefix(case, run)), || event.clone());
     for note in figures.notes() {
         speaker.remark(&Remark::note(note));
     }
-    let Some(path) = &request.record else {
-        return Ok(());
-    };
-    append(path, &format!("{event}\n"), speaker)
+    if let Some(path) = &request.record {
+        append(path, &format!("{event}\n"), speaker)?;
+    }
+    Ok(Some(event))
 }
 
 fn append(path: &Path, text: &str, speaker: &Speaker) -> Done<()> {
