@@ -174,9 +174,10 @@ impl Context {
         }
         let mut catalog = self.find(&|entry| self.sizes_for(entry, &[]))?;
         let meant = Selection::cases_at_any_size(filters, &catalog);
-        let (subject, meant) = match meant.is_empty() {
-            true => ("no case", CaseEntry::all()),
-            false => ("no case that is selected", meant),
+        let (subject, meant) = if meant.is_empty() {
+            ("no case", CaseEntry::all())
+        } else {
+            ("no case that is selected", meant)
         };
         self.check_chosen_sizes(&meant, subject)?;
         let overrides = |entry: &CaseEntry| self.sizes_for(entry, &self.sizes_of_command);

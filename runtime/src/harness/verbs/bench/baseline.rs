@@ -138,7 +138,8 @@ impl Baselines {
             kept["machine"] == self.machine && !new.iter().any(|new| is_of(kept, new))
         });
         all.extend(new);
-        let text: String = all.iter().map(|entry| format!("{entry}\n")).collect();
+        let lines: Vec<String> = all.iter().map(Value::to_string).collect();
+        let text = format!("{}\n", lines.join("\n"));
         match files::write_whole(&path, text.as_bytes()) {
             Ok(()) => {
                 let text = format!("{} kept in {}", count(all.len(), "run"), path.display());
@@ -154,7 +155,7 @@ impl Baselines {
 fn machine(device: &str, facts: &DeviceFacts) -> Value {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     json!({
-        "host": host.trim(), "device": device, "name": facts.name.to_string(),
+        "host": host.trim(), "device": device, "name": facts.name,
         "multiprocessors": facts.multiprocessors, "driver": facts.driver_text(),
     })
 }
@@ -223,7 +224,7 @@ impl Change {
         let times = [self.back_to_back, self.single];
         times
             .iter()
-            .any(|[then, now]| !(*now <= then * (1.0 + most)))
+            .any(|[then, now]| now.is_nan() || then.is_nan() || *now > then * (1.0 + most))
     }
 
     fn text(&self, name: &str, is_lost: bool) -> String {
@@ -253,8 +254,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(now: Value, is_loss: bool, text: &str) {
-        let change = Change::of(&entry(1.0, 2.0), &now);
+    fn check(now: &Value, is_loss: bool, text: &str) {
+        let change = Change::of(&entry(1.0, 2.0), now);
         assert_eq!(change.is_loss(0.05), is_loss);
         assert_eq!(change.text("base", is_loss), text);
     }
@@ -262,17 +263,17 @@ mod tests {
     #[test]
     fn a_loss_is_one_of_more_than_is_allowed() {
         check(
-            entry(1.04, 1.0),
+            &entry(1.04, 1.0),
             false,
             "0.962x of `base` (1.0000 -> 1.0400 ms), single 2.000x (2.0000 -> 1.0000 ms)",
         );
         check(
-            entry(1.06, 1.0),
+            &entry(1.06, 1.0),
             true,
             "SLOWER 0.943x of `base` (1.0000 -> 1.0600 ms), single 2.000x (2.0000 -> 1.0000 ms)",
         );
         check(
-            entry(0.5, 2.2),
+            &entry(0.5, 2.2),
             true,
             "SLOWER 2.000x of `base` (1.0000 -> 0.5000 ms), single 0.909x (2.0000 -> 2.2000 ms)",
         );
