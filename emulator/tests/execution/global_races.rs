@@ -19,6 +19,58 @@ fn ctas_that_store_to_one_address_race() {
 }
 
 #[test]
+fn a_report_names_both_accesses_and_their_place() {
+    let text = "@%p4 st.global.u32 [%in0+8], 7; @%p5 st.global.u32 [%in0+8], 8;";
+    for (from, to, expected) in [
+        (
+            "7;",
+            "7;",
+            "store of 4 bytes in global memory at 0x700000000008, which warp 0 of CTA (",
+        ),
+        (
+            "@%p5 st.global.u32 [%in0+8], 8;",
+            "@%p5 ld.global.u32 %r3, [%in0+8];",
+            " of 4 bytes in global memory at 0x700000000008, which warp 0 of CTA (",
+        ),
+        (
+            "@%p5 st.global.u32 [%in0+8], 8;",
+            "@%p5 red.global.add.u32 [%in0+8], 8;",
+            " of 4 bytes in global memory at 0x700000000008, which warp 0 of CTA (",
+        ),
+    ] {
+        races(&kernel(&text.replace(from, to)).ctas(2), expected);
+    }
+    let in_a_cta = |first: &str, second: &str| kernel(&format!("@%p2 {first} @!%p2 {second}",));
+    let (store, load, add) = (
+        "st.global.u32 [%in0+8], 7;",
+        "ld.global.u32 %r3, [%in0+8];",
+        "red.relaxed.gpu.global.add.u32 [%in0+8], 1;",
+    );
+    for (first, second, later, earlier) in [
+        (store, load, ["load of", "store of"], ["wrote, ", "read, "]),
+        (
+            store,
+            add,
+            ["atomic access of", "store of"],
+            ["wrote, ", "updated atomically, "],
+        ),
+        (
+            load,
+            add,
+            ["atomic access of", "load of"],
+            ["read, ", "updated atomically, "],
+        ),
+    ] {
+        for seed in 0..4 {
+            let message = in_a_cta(first, second).seed(seed).fault().to_string();
+            let said = |at: usize| message.contains(later[at]) && message.contains(earlier[at]);
+            assert!(said(0) || said(1), "{message}");
+            assert!(message.contains("with no barrier in between"), "{message}");
+        }
+    }
+}
+
+#[test]
 fn a_read_modify_write_of_many_ctas_must_be_atomic() {
     let text = "@!%p1 bra $end; ld.global.u32 %r3, [%in0]; add.u32 %r3, %r3, 1; st.global.u32 [%in0], %r3; $end:";
     races(&kernel(text).ctas(2), "and nothing orders the two");
@@ -81,6 +133,29 @@ fn ctas_of_a_cluster_may_store_copies_of_a_tile() {
     ordered(&in_cluster("@%p1 st.global.u32 [%in0], 7;"));
     races(
         &in_cluster("add.u32 %r3, %r2, 7; @%p1 st.global.u32 [%in0], %r3;"),
+        "nothing orders the two",
+    );
+    // All of each element counts, and each element.
+    ordered(&in_cluster("@%p1 st.global.u32 [%in0], 0xfedcba98;"));
+    ordered(&in_cluster(
+        "mov.u64 %rd2, 0xfedcba9876543210; @%p1 st.global.u64 [%in0], %rd2;",
+    ));
+    ordered(&in_cluster(
+        "mov.u32 %r3, 9; mov.u32 %r4, 5; @%p1 st.global.v2.u32 [%in0], {%r3, %r4};",
+    ));
+    races(
+        &in_cluster("mov.u32 %r3, 9; @%p1 st.global.v2.u32 [%in0], {%r3, %r2};"),
+        "nothing orders the two",
+    );
+    races(
+        &in_cluster("shl.b32 %r3, %r2, 28; @%p1 st.global.u32 [%in0], %r3;"),
+        "nothing orders the two",
+    );
+    // And each lane.
+    races(
+        &in_cluster(
+            "setp.eq.u32 %p6, %r1, 5; selp.u32 %r3, %r2, 7, %p6; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %in0; @%p2 st.global.u32 [%rd1], %r3;",
+        ),
         "nothing orders the two",
     );
     // By another instruction, it is no copy.

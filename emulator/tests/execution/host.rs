@@ -125,8 +125,16 @@ fn what_the_host_releases_a_kernel_acquires_at_the_scope_of_the_system() {
             "acquire.gpu",
             "the scope of this leaves out the host",
         ),
-        ("acquire.sys", "relaxed.sys", "which the host wrote"),
-        ("ld.acquire.sys", "ld", "which the host wrote"),
+        (
+            "acquire.sys",
+            "relaxed.sys",
+            "which the host wrote while the launch was in flight",
+        ),
+        (
+            "ld.acquire.sys",
+            "ld",
+            "which the host wrote while the launch was in flight",
+        ),
     ];
     races_if_replaced(right, gives, &replacements);
 }

@@ -325,6 +325,7 @@ fn lanes_that_store_different_values_to_one_place_of_global_memory_race() {
     // Two lanes of many, which are not neighbours.
     let two = "setp.eq.u32 %p5, %r1, 21; @%p5 mov.u64 %rd2, %in0; st.global.u32 [%rd2], %r1;";
     races(&in_global_memory(two), &["by lanes 0 and 21 of a warp"]);
+    assert_eq!(in_global_memory(two).fault().lanes, 1 | 1 << 21);
     ordered(&in_global_memory(&two.replace("[%rd2], %r1", "[%rd2], 5")));
     // Of bytes the register's other bits are not stored.
     ordered(&in_global_memory(

@@ -320,6 +320,17 @@ impl<'f> Printer<'f> {
         let _ = write!(self.out, "#{name}");
     }
 
+    /// A number that is no name: a parameter may be called by one.
+    fn next_free_number(&mut self) -> String {
+        loop {
+            let number = self.next_number.to_string();
+            self.next_number += 1;
+            if !self.taken.contains_key(&number) {
+                return number;
+            }
+        }
+    }
+
     /// The name of a value, decided at its first occurrence.
     fn name(&mut self, value: Value) -> String {
         if let Some(name) = &self.names[value] {
@@ -333,8 +344,7 @@ impl<'f> Printer<'f> {
                 n => format!("{hint}.{}", n - 1),
             }
         } else {
-            self.next_number += 1;
-            (self.next_number - 1).to_string()
+            self.next_free_number()
         };
         self.names[value] = Some(name.clone());
         self.named.push(value);

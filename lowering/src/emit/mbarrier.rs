@@ -147,7 +147,11 @@ impl Emitter<'_> {
     fn try_phase(&mut self, barrier: Value, phase: Value) -> ptx::MbarrierWait {
         let addr = self.view_address(barrier, 0);
         let phase = self.scalar(phase);
-        let phase = self.code.operand(phase, Elem::I32);
+        let phase = match self.code.operand(phase, Elem::I32) {
+            // The parity is the lowest bit, of a constant too that is known since folding.
+            Operand::Int(phase) => Operand::Int(phase & 1),
+            phase => phase,
+        };
         let done = self.code.reg(RegClass::Pred);
         ptx::MbarrierWait {
             space: IN_CTA,

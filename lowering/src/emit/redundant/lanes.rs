@@ -35,18 +35,15 @@ pub(super) fn find_barriers(statements: &[&Stmt]) -> Vec<usize> {
     })
 }
 
-/// Behind nothing but arithmetic, does the first lane alone execute the next instruction?
+/// Behind nothing but arithmetic, addresses in other CTAs and bounds, which are comments to ptxas, does the first lane alone execute the next instruction?
 fn is_next_of_first_lane(statements: &[&Stmt], first: &FxHashSet<Reg>) -> bool {
-    let is_idle = |i: &Instruction| i.guard.is_none() && (is_pure(&i.inst) || is_bound(&i.inst));
+    let is_idle = |i: &Instruction| {
+        i.guard.is_none() && (is_pure(&i.inst) || matches!(i.inst, Inst::Bound(_) | Inst::Mapa(_)))
+    };
     let mut code = statements.iter().filter(|s| !matches!(s, Stmt::Comment(_)));
     let next = code.find(|s| s.instruction().is_none_or(|i| !is_idle(i)));
     let guard = next.and_then(|next| next.instruction()?.guard);
     guard.is_some_and(|guard| is_first(guard, first))
-}
-
-/// The statement of a bound, which is a comment to ptxas.
-fn is_bound(inst: &Inst) -> bool {
-    matches!(inst, Inst::Bound(_))
 }
 
 /// A predicate that holds in the first lane at most.

@@ -140,6 +140,18 @@ fn lanes_that_only_multiplied_have_nothing_to_say() {
 }
 
 #[test]
+fn a_second_arrival_in_another_cta_has_no_more_to_say() {
+    let remote =
+        "mapa.shared::cluster.u32 %r4, %r3, 0;\n@%p1 mbarrier.arrive.shared::cluster.b64 _, [%r4];";
+    check_lanes(&format!(
+        "ld.shared.b32 %r5, [tile+64];\nbar.warp.sync 0xFFFFFFFF;\n{ARRIVE}\n-bar.warp.sync 0xFFFFFFFF;\n{remote}"
+    ));
+    check_lanes(&format!(
+        "ld.shared.b32 %r5, [tile+64];\nbar.warp.sync 0xFFFFFFFF;\n{remote}"
+    ));
+}
+
+#[test]
 fn accesses_of_lanes_are_released_by_a_barrier_alone() {
     let load = "ld.shared.b32 %r5, [tile+64];";
     check_lanes(&format!(
