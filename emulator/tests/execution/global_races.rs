@@ -40,7 +40,7 @@ fn a_report_names_both_accesses_and_their_place() {
     ] {
         races(&kernel(&text.replace(from, to)).ctas(2), expected);
     }
-    let in_a_cta = |first: &str, second: &str| kernel(&format!("@%p2 {first} @!%p2 {second}",));
+    let in_a_cta = |first: &str, second: &str| kernel(&format!("@%p2 {first} @!%p2 {second}"));
     let (store, load, add) = (
         "st.global.u32 [%in0+8], 7;",
         "ld.global.u32 %r3, [%in0+8];",

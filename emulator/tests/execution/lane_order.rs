@@ -301,7 +301,12 @@ fn a_lane_needs_nothing_between_its_own_accesses_to_global_memory() {
         ),
         &[OTHER_LANE],
     );
-    // Lanes that hold copies of an element store it, and read it again.
+    // Lanes that hold copies of an element store it, and read it again: of one element neighbours, three of them, or lanes that are far apart.
+    for place in ["div.u32 %r3, %r1, 3;", "and.b32 %r3, %r1, 15;"] {
+        ordered(&in_global_memory(&format!(
+            "{place} mul.wide.u32 %rd4, %r3, 4; add.u64 %rd4, %rd4, %in0; st.global.u32 [%rd4], %r3; ld.global.u32 %r6, [%rd4];"
+        )));
+    }
     ordered(&in_global_memory(
         "shr.u32 %r3, %r1, 2; mul.wide.u32 %rd4, %r3, 4; add.u64 %rd4, %rd4, %in0; st.global.u32 [%rd4], %r3; ld.global.u32 %r6, [%rd4];",
     ));
@@ -326,6 +331,8 @@ fn lanes_that_store_different_values_to_one_place_of_global_memory_race() {
     let two = "setp.eq.u32 %p5, %r1, 21; @%p5 mov.u64 %rd2, %in0; st.global.u32 [%rd2], %r1;";
     races(&in_global_memory(two), &["by lanes 0 and 21 of a warp"]);
     assert_eq!(in_global_memory(two).fault().lanes, 1 | 1 << 21);
+    let behind = in_global_memory("st.global.u32 [%in0+64], %r1;").fault();
+    assert_eq!(behind.address, Some(0x7000_0000_0040));
     ordered(&in_global_memory(&two.replace("[%rd2], %r1", "[%rd2], 5")));
     // Of bytes the register's other bits are not stored.
     ordered(&in_global_memory(
@@ -336,6 +343,24 @@ fn lanes_that_store_different_values_to_one_place_of_global_memory_race() {
     ordered(&in_global_memory(
         "red.relaxed.gpu.global.max.u32 [%in0], %r1;",
     ));
+}
+
+#[test]
+fn a_bulk_load_of_any_lane_reads_what_that_lane_stored() {
+    let text = |writer: u32| {
+        of_one_warp(&format!(
+            "setp.eq.u32 %p5, %r1, {writer}; @%p5 st.global.u32 [%in0+64], 7; @%p5 fence.proxy.async.global;
+            setp.ne.u32 %p6, %r1, 5; @%p6 bra $over; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], 128;
+            cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3+1024], [%in0], 128, [%r10];
+            $wait: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r10], 0; @!%p3 bra $wait; $over:"
+        ))
+    };
+    ordered(&text(5));
+    // The fence of the other lane is as unknown as its store.
+    races(
+        &text(4),
+        &[OTHER_LANE, "with no fence.proxy.async in between"],
+    );
 }
 
 #[test]

@@ -59,6 +59,21 @@ fn a_starved_cta_runs_last_in_its_cluster() {
     assert_eq!(tickets(4, 1)[0], 7, "warp 0 is the last");
 }
 
+#[test]
+fn a_warp_that_is_polled_for_is_not_starved_forever() {
+    // Warp 0 sets the flag, and all others poll it.
+    let kernel = Kernel::new(
+        "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; setp.eq.u32 %p2, %r1, 0; @%p1 bra $set;
+        $poll: ld.acquire.gpu.global.u32 %r2, [%in0]; setp.eq.u32 %p3, %r2, 0; @%p3 bra $poll; bra $end;
+        $set: @%p2 st.release.gpu.global.u32 [%in0], 1; $end:",
+    )
+    .threads(256)
+    .words([0]);
+    for seed in 0..16 {
+        kernel.clone().seed(seed).run();
+    }
+}
+
 /// Starts a bulk copy, computes for a while, and says whether it has completed.
 const COPY: &str = ".extern .shared .align 16 .b8 smem[];
     ---

@@ -261,6 +261,7 @@ mod tests {
             }
         ));
         assert!(whole.pairs().is_empty());
+        assert!(whole.part(u32::MAX).is_run && !whole.part(0xff).is_run);
     }
 
     #[test]

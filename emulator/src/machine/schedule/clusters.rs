@@ -259,13 +259,20 @@ fn shuffled(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<
     for _ in 0..warps.len() {
         let is_ready =
             |(cta, warp): &&(usize, usize)| cluster.ctas[*cta].warps[*warp].ready().is_some();
-        let ready: Vec<_> = warps.iter().filter(is_ready).collect();
+        let mut ready: Vec<_> = warps.iter().filter(is_ready).collect();
         let favoured: Vec<_> = ready
             .iter()
             .filter(|warp| !starved(warp))
             .copied()
             .collect();
-        let runnable = if favoured.is_empty() { ready } else { favoured };
+        let is_starving = favoured.len() < ready.len();
+        let runnable = if favoured.is_empty() || is_starving && has_starved_long(cluster) {
+            cluster.starving_since = None;
+            ready.retain(|warp| starved(warp));
+            ready
+        } else {
+            favoured
+        };
         if runnable.is_empty() {
             break;
         }
@@ -276,7 +283,17 @@ fn shuffled(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<
     Ok(ran)
 }
 
-/// Is a warp starved, so that it runs only when no other can? The seed and the cluster decide this once for a launch.
+/// Steps that others run while a starved warp could, until it has a turn: a warp that polls for what that one does would poll forever. On a GPU
+/// each warp that can run does in the end.
+const LONGEST_STARVATION: u64 = 1 << 15;
+
+/// A starved warp could run, and others are preferred: for long enough?
+fn has_starved_long(cluster: &mut Cluster) -> bool {
+    let since = *cluster.starving_since.get_or_insert(cluster.steps);
+    cluster.steps - since > LONGEST_STARVATION
+}
+
+/// Is a warp starved, so that it runs only when no other can, or at long last? The seed and the cluster decide this once for a launch.
 fn starved(context: &Context<'_>, cluster: &Cluster) -> impl Fn(&(usize, usize)) -> bool + use<> {
     let number = (context.launch.seed / 5).wrapping_add(cluster.index) as usize;
     let (ctas, warps) = (cluster.ctas.len(), cluster.ctas[0].warps.len());

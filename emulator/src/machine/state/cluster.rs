@@ -33,6 +33,8 @@ pub(crate) struct Cluster {
     pub(crate) first_use: Option<FirstUse>,
     /// State of the generator that orders warps.
     pub(crate) random: u64,
+    /// The steps that the cluster had run when a starved warp could run and others were preferred.
+    pub(crate) starving_since: Option<u64>,
 }
 
 /// A CTA.

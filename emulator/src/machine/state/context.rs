@@ -185,6 +185,7 @@ impl<'a> Context<'a> {
             timeouts: 0,
             barrier: ClusterBarrier::default(),
             random,
+            starving_since: None,
         }
     }
 
