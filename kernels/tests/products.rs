@@ -6,10 +6,10 @@
 )]
 
 use tilekit::prelude::*;
-use tilekit_kernels::products::{CallPlan, Operand, Products};
+use tilekit_kernels::products::{CallPlan, Operand, Options, Products, ResultOf};
 
 /// An element of a test's matrices.
-trait Whole: Operand {
+trait Whole: Operand + ResultOf<Self> {
     fn of(number: i32) -> Self;
     fn back(self) -> f64;
 }
@@ -194,7 +194,9 @@ fn streams_have_workspaces_of_their_own() {
     let a = Matrix::<bf16>::new(&device, [9, 7], Lies::Rows, 1);
     let b = Matrix::<bf16>::new(&device, [7, 5], Lies::Rows, 2);
     let streams = [Stream::new(&device).unwrap(), Stream::new(&device).unwrap()];
-    let multiply = |stream: &Stream| products.multiply(stream, &a.view(), &b.view()).unwrap();
+    let multiply = |stream: &Stream| -> Buffer<bf16> {
+        products.multiply(stream, &a.view(), &b.view()).unwrap()
+    };
     let [first, second] = streams.each_ref().map(multiply);
     assert_eq!(first.to_vec().unwrap(), second.to_vec().unwrap());
 }
@@ -204,7 +206,8 @@ fn plan(a: ([usize; 2], Lies), b: ([usize; 2], Lies), c: ([usize; 2], Lies)) -> 
     let of =
         |(shape, lies): ([usize; 2], Lies), seed| Matrix::<bf16>::new(&device, shape, lies, seed);
     let (a, b, c) = (of(a, 1), of(b, 2), of(c, 3));
-    let planned = Products::new(&device).plan(&a.view(), &b.view(), &c.view());
+    let options = Options::default();
+    let planned = Products::new(&device).plan(&a.view(), &b.view(), &c.view(), &options);
     let text = |plan: CallPlan| plan.to_string();
     planned.map_or_else(|error| error.to_string(), text)
 }
@@ -234,6 +237,11 @@ fn a_plan_says_what_is_launched_and_what_is_copied() {
         ([64, 64], Columns),
         "; as the transpose",
     );
+    // Operands of 16 bits are taken as rows and as columns.
+    for lies in [Rows, Columns] {
+        let found = plan(([64, 64], lies), ([64, 64], lies), ([64, 64], Rows));
+        assert!(!found.contains("copied"), "{found}");
+    }
     check(
         ([64, 64], Rows),
         ([64, 20], Columns),
@@ -268,12 +276,14 @@ fn wrong_views_name_the_argument() {
     let x = Buffer::<bf16>::zeros(&device, 64).unwrap();
     let right = || x.view([8, 8]);
     let said = |a: TensorView<'_, bf16>, b: TensorView<'_, bf16>, c: TensorView<'_, bf16>| {
-        products.plan(&a, &b, &c).unwrap_err().to_string()
+        let options = Options::default();
+        let planned = products.plan(&a, &b, &c, &options);
+        planned.unwrap_err().to_string()
     };
     let table = [
         (
             said(x.view([64]), right(), right()),
-            "product: `a`: found 1 dimensions and 1 strides; expected 2 of each: rows, columns",
+            "product: `a`: found 1 dimensions and 1 strides; expected 2 of each: rows, columns; or 3: batch, rows, columns",
         ),
         (
             said(right(), x.view([8, 8]).with_strides([9, 1]), right()),

@@ -121,12 +121,13 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     if let Some(signature) = &arguments.signature {
         params.blocks.push(signature.statement(&f)?);
     }
+    check_fixed(&arguments, &params)?;
     lift_returns(&mut f.block);
     let mistakes = rewrite(&f.sig, &mut f.block);
     let begin = begin(&f, &arguments, &params)?;
     // After the imports, which are items and may stand first.
     f.block.stmts.insert(1, begin);
-    let entry = entry(&f, &arguments);
+    let entry = entry(&f, &arguments, params.fixed.is_some());
     f.attrs.push(allowed());
     Ok(quote!(#f #entry #mistakes))
 }
@@ -167,30 +168,74 @@ struct Params {
     heads: Vec<Tokens>,
     /// Statements that give the tensor maps their blocks, and the kernel its signature.
     blocks: Vec<Tokens>,
+    /// The parameter that is known while the kernel is traced.
+    fixed: Option<Ident>,
+}
+
+/// The value of a `#[fixed]` parameter is an expression of the host, which no list of generic arguments has.
+fn check_fixed(arguments: &Arguments, params: &Params) -> syn::Result<()> {
+    match (arguments.instances.first(), &params.fixed) {
+        (Some(instance), Some(name)) => Err(syn::Error::new_spanned(
+            instance,
+            format!(
+                "`{name}` is `#[fixed]`: the cases of this kernel say which values there are; remove `instances(..)`"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn take_params(f: &mut ItemFn) -> syn::Result<Params> {
     let mut params = Params::default();
-    for input in &mut f.sig.inputs {
+    for (index, input) in f.sig.inputs.iter_mut().enumerate() {
         let FnArg::Typed(param) = input else {
             return Err(syn::Error::new_spanned(
                 input,
                 "a kernel is a free function, without `self`",
             ));
         };
+        if let Some(attribute) = take_fixed(param)? {
+            if index > 0 {
+                return Err(syn::Error::new_spanned(
+                    attribute,
+                    "only the first parameter of a kernel can be `#[fixed]`; several values are one struct",
+                ));
+            }
+            params.fixed = Some(name_of(param)?.clone());
+            continue;
+        }
         take_param(param, &mut params)?;
     }
     Ok(params)
 }
 
-fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
-    let Pat::Ident(ident) = &*param.pat else {
-        return Err(syn::Error::new_spanned(
-            &param.pat,
+fn name_of(param: &PatType) -> syn::Result<&Ident> {
+    match &*param.pat {
+        Pat::Ident(ident) => Ok(&ident.ident),
+        pattern => Err(syn::Error::new_spanned(
+            pattern,
             "a parameter of a kernel is a name, not a pattern",
-        ));
+        )),
+    }
+}
+
+/// The attribute `#[fixed]`, which the parameter loses.
+fn take_fixed(param: &mut PatType) -> syn::Result<Option<Attribute>> {
+    let Some(at) = param.attrs.iter().position(is_fixed) else {
+        return Ok(None);
     };
-    let name = ident.ident.unraw().to_string();
+    let attribute = param.attrs.remove(at);
+    attribute.meta.require_path_only()?;
+    Ok(Some(attribute))
+}
+
+fn is_fixed(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("fixed")
+}
+
+fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
+    let ident = name_of(param)?.clone();
+    let name = ident.unraw().to_string();
     let mut divisor = quote!(::core::option::Option::None);
     let mut promises_to_read = false;
     let mut kept = Vec::new();
@@ -201,7 +246,7 @@ fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
             continue;
         }
         if is_block(&attribute) {
-            params.blocks.push(block(&attribute, &ident.ident)?);
+            params.blocks.push(block(&attribute, &ident)?);
             continue;
         }
         match promised(&attribute)? {
@@ -235,7 +280,7 @@ pub(crate) fn without_promises(item: Tokens) -> Tokens {
         if let FnArg::Typed(param) = input {
             param
                 .attrs
-                .retain(|a| !is_promise(a) && !is_block(a) && !is_readonly(a));
+                .retain(|a| !is_promise(a) && !is_block(a) && !is_readonly(a) && !is_fixed(a));
         }
     }
     quote!(#f)
@@ -314,8 +359,17 @@ fn begin(f: &ItemFn, arguments: &Arguments, params: &Params) -> syn::Result<syn:
         .map(|cluster| quote!(::core::option::Option::Some(::tilekit::rt::cluster(#cluster))));
     let cluster = cluster.unwrap_or_else(|| quote!(::core::option::Option::None));
     let (contracts, is_cooperative) = (arguments.contracts()?, arguments.is_cooperative);
-    let Params { heads, blocks } = params;
-    let generics = generic_arguments(&f.sig.generics);
+    let Params {
+        heads,
+        blocks,
+        fixed,
+    } = params;
+    let mut generics = generic_arguments(&f.sig.generics);
+    generics.extend(
+        fixed
+            .iter()
+            .map(|name| quote!(::tilekit::rt::const_arg(&#name))),
+    );
     let head = quote! {
         &::tilekit::rt::KernelHead {
             name: #name,
@@ -378,10 +432,11 @@ fn docs(attributes: &[Attribute]) -> String {
 }
 
 /// What tools find the kernel by.
-fn entry(f: &ItemFn, arguments: &Arguments) -> Tokens {
+fn entry(f: &ItemFn, arguments: &Arguments, is_fixed: bool) -> Tokens {
     let ident = &f.sig.ident;
     let name = ident.unraw().to_string();
-    let is_generic = !f.sig.generics.params.is_empty();
+    // Of what has a fixed parameter nothing is known before a case gives it a value, as of a generic kernel.
+    let is_generic = is_fixed || !f.sig.generics.params.is_empty();
     let line = quote_spanned!(ident.span()=> ::core::line!());
     let docs = docs(&f.attrs);
     let cfgs = f.attrs.iter().filter(|a| a.path().is_ident("cfg"));

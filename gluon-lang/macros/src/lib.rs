@@ -40,6 +40,8 @@ use quote::quote;
 /// overlaps one that the kernel stores to is refused, and so is one that overlaps an earlier launch which does.
 /// `#[block([BM, BK], Nvmma::B128)] a: TensorMap<bf16>` says what one copy moves and how it lies in shared memory, and
 /// `#[im2col(4, [PIXELS, CHANNELS], Nvmma::B128)]` the same for pixels of an image of 4 dimensions.
+/// `#[fixed] tile: Tile` as the first parameter is a value of the host that is known while the kernel is traced, of any type that is `Copy` and
+/// `Display`: `fixed(kernel, tile)` is the kernel with that value.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand(attribute, item, kernel::expand)

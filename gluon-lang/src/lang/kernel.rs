@@ -1,5 +1,8 @@
 //! Kernel functions as values: `vector_add::<1024>` names an instance.
 
+use std::borrow::Cow;
+use std::fmt::Display;
+
 use super::ParamHandle;
 use super::trace::{Traced, here, trace_kernel};
 use diag::Diagnostics;
@@ -13,6 +16,51 @@ pub trait KernelFn<Args>: Copy {
     /// Runs the function once and gives the kernel it describes, or what is wrong with it.
     #[track_caller]
     fn trace(self) -> Result<Traced, Diagnostics>;
+
+    /// Its full path with all that is known while compiling, as rustc writes it: unique in the program.
+    fn path(&self) -> Cow<'static, str> {
+        std::any::type_name::<Self>().into()
+    }
+}
+
+/// A kernel function whose first parameter, `#[fixed]`, has this value: [`fixed`] makes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed<F, V> {
+    function: F,
+    value: V,
+}
+
+/// A kernel function and the value of its `#[fixed]` parameter, which is known while the kernel is traced: where const generics would be many, and
+/// each a copy of the function that rustc compiles, a table of values is one. Two values that differ are displayed differently, for
+/// kernels go by name.
+///
+/// ```
+/// use tilekit::prelude::*;
+///
+/// #[kernel(warps = 4)]
+/// fn fill(#[fixed] count: usize, out: Ptr<f32>) {
+///     out.at(arange(0..count, Coalesced)).store(1.0);
+/// }
+///
+/// # fn main() -> tilekit::Result<()> {
+/// let device = Device::emulator();
+/// let out = Buffer::<f32>::zeros(&device, 256)?;
+/// let kernel = fixed(fill, 128).compile(&Compiler::default())?.load(&device)?;
+/// kernel.launch(&Stream::new(&device)?, grid(1), (&out,))?;
+/// assert_eq!(out.to_vec()?.iter().sum::<f32>(), 128.0);
+/// # Ok(())
+/// # }
+/// ```
+pub fn fixed<F, V: Copy + Display>(function: F, value: V) -> Fixed<F, V> {
+    Fixed { function, value }
+}
+
+/// `k<8, value>` of `k<8>`.
+fn path_with(path: &str, value: &impl Display) -> String {
+    match path.strip_suffix('>') {
+        Some(generic) => format!("{generic}, {value}>"),
+        None => format!("{path}<{value}>"),
+    }
 }
 
 macro_rules! kernel_fn {
@@ -29,6 +77,27 @@ macro_rules! kernel_fn {
                     },
                     here(),
                 )
+            }
+        }
+
+        impl<F: Copy + Fn(Value, $($name),*), Value: Copy + Display, $($name: ParamHandle),*>
+            KernelFn<($($name,)*)> for Fixed<F, Value>
+        {
+            #[track_caller]
+            fn trace(self) -> Result<Traced, Diagnostics> {
+                trace_kernel(
+                    &mut || {
+                        let mut index = 0..;
+                        let mut next = || index.next().expect("a kernel has few parameters");
+                        let _ = &mut next;
+                        (self.function)(self.value, $($name::declare(next())),*);
+                    },
+                    here(),
+                )
+            }
+
+            fn path(&self) -> Cow<'static, str> {
+                path_with(std::any::type_name::<F>(), &self.value).into()
             }
         }
     )*};

@@ -92,7 +92,7 @@ pub use inline_ptx::{
     PtxOperand, PtxOperands, PtxResults, PtxTile, inline_ptx, inline_ptx_packed,
     inline_ptx_packed_with_effects, inline_ptx_with_effects,
 };
-pub use kernel::KernelFn;
+pub use kernel::{Fixed, KernelFn, fixed};
 pub use kernel_param::{KernelParam, Param, ParamHandle};
 pub use literal::WideLiteral;
 pub use map::{Mapped, map_elementwise, map_elementwise_packed};

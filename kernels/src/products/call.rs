@@ -1,30 +1,35 @@
-//! Products as a program calls them: checks, the choice of an instance, copies where strides ask for them, launches.
+//! Products as a program calls them: the choice of an instance, copies where strides ask for them, launches.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::prelude::*;
-use tilekit::{CompiledKernel, Compiler, Device, LoadedKernel};
+use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
 
+use super::check::{Call, CallPlan, Taken, View};
+use super::dense::{ManyTile, dense};
+use super::epilogue::{Author, Epilogue, Place, Plain};
 use super::error::{Result, expect};
-use super::instances::with_instance;
+use super::factor::{Operand, ResultOf, Stored};
+use super::few_tiles::few_tiles;
+use super::form::{Form, Side};
 use super::matrix::Matrix;
-use super::plan::{INSTANCES, Instance, Plan};
+use super::options::Options;
+use super::plan::{Instance, Need, Plan};
 use super::repack::{TILE, repack};
-
-/// An element type that products compute with: bf16 and f16.
-pub trait Operand: Float + WgmmaOperand<Self, f32> + DeviceElement {}
-
-impl Operand for bf16 {}
-impl Operand for f16 {}
 
 /// Matrix products on a device: the kernels that calls have needed so far, and what each stream needs of its own.
 ///
-/// `C[M, N] = A[M, K] · B[K, N]`, each a view with any strides: row-major, column-major, a part of another matrix. Sums are f32, and results are rounded once.
-/// [`Plan::best`] chooses the kernel. Kernels read K of both factors along rows whose pitch is a multiple of 16 bytes; a factor that
-/// lies otherwise is copied first, and a result that does is written to a workspace and copied. A column-major C costs no copy: its transpose is computed.
+/// `C[M, N] = A[M, K] · B[K, N]`, each a view with any strides: row-major, column-major, a part of another matrix. Views of three dimensions are batches
+/// of products, of which an operand of two dimensions is the same in all. [`Operand`] and [`ResultOf`] say which element types there are. Sums are f32,
+/// of i8 i32, and results are rounded once; f32 is multiplied as tf32.
+/// [`call`](Products::call) adds scales, a bias, another matrix and an activation ([`Options`]), and
+/// [`call_with`](Products::call_with) has a closure of the author's in the kernel instead.
+///
+/// [`Plan::best`] chooses the kernel. Kernels take operands whose rows or columns are contiguous, with a pitch of a multiple of 16 bytes: along K, or of
+/// 16-bit types along any dimension. An operand that
+/// lies otherwise is copied first, and a result whose rows do is written to a workspace and copied. A column-major C costs no copy: its transpose is computed.
 /// [`plan`](Products::plan) says all that and launches nothing.
 ///
 /// The first call that needs a kernel compiles and loads it, and the first one of a stream that copies allocates a workspace, which waits
@@ -54,11 +59,8 @@ pub struct Products {
     compiler: Compiler,
     kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
     workspaces: Mutex<Workspaces>,
-    plans: Mutex<HashMap<[usize; 3], Planned>>,
+    plans: Mutex<HashMap<Need, Plan>>,
 }
-
-/// The best plan of a size, and the place of its instance in [`INSTANCES`].
-type Planned = (usize, Plan);
 
 /// Sizes whose plans are kept. The model takes some microseconds, a look at the table a tenth of one.
 const KEPT_PLANS: usize = 4096;
@@ -66,159 +68,179 @@ const KEPT_PLANS: usize = 4096;
 /// Workspaces by element type, stream and role.
 type Workspaces = HashMap<(TypeId, u64, Role), Box<dyn Any + Send>>;
 
-/// A kernel of an element type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Which {
-    /// By its place in [`INSTANCES`].
-    Product(usize),
+/// A kernel of element types and an epilogue.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) enum Which {
+    /// By what it is compiled for; of the epilogue its name.
+    Product(Form<Instance, ()>, String),
+    /// The same of groups.
+    Grouped(Form<ManyTile, ()>, String),
     /// From elements along this dimension to elements along that one.
     Repack(usize, usize),
 }
 
 /// A matrix of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Role {
-    A,
-    B,
-    C,
+pub(super) enum Role {
+    X,
+    Y,
+    Result,
+    Source,
+    /// Stands for scales that are not used.
+    Nothing,
 }
 
-/// How a call computes its product.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CallPlan {
-    /// The kernel and its grid; none where there is nothing to multiply.
-    pub product: Option<Plan>,
-    /// Cᵀ = Bᵀ · Aᵀ is computed, since C lies column by column.
-    pub is_transposed: bool,
-    /// What is copied, and why.
-    pub copies: Vec<String>,
-}
-
-impl fmt::Display for CallPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.product {
-            Some(plan) => write!(f, "{plan}")?,
-            None => write!(f, "no product")?,
-        }
-        if self.is_transposed {
-            write!(f, "; as the transpose")?;
-        }
-        self.copies
-            .iter()
-            .try_for_each(|copy| write!(f, "; {copy}"))
-    }
-}
-
-type View<'a, T> = TensorView<'a, T>;
-
-/// The parameters of `many_tiles`.
-type ManyHandles<T> = (
+/// The parameters of `dense`.
+type ManyHandles<T, O> = (
     TensorMap<T>,
     TensorMap<T>,
-    TensorMap<T>,
+    TensorMap<O>,
     Scalar<i32>,
     Scalar<i32>,
     Scalar<i32>,
+    Scalar<i32>,
+    Scalar<f32>,
+    Scalar<f32>,
+    Ptr<O>,
+    Scalar<i32>,
+    Scalar<i64>,
+    Ptr<O>,
+    Ptr<f32>,
+    Ptr<f32>,
 );
 
 /// The parameters of `few_tiles`.
-type FewHandles<T> = (
+type FewHandles<T, O> = (
     TensorMap<T>,
     TensorMap<T>,
-    Ptr<T>,
+    Ptr<O>,
+    Scalar<i32>,
+    Scalar<i64>,
     Scalar<i32>,
     Scalar<i32>,
     Scalar<i32>,
+    Scalar<f32>,
+    Scalar<f32>,
+    Ptr<O>,
     Scalar<i32>,
+    Scalar<i64>,
+    Ptr<O>,
+    Ptr<f32>,
+    Ptr<f32>,
 );
 
-/// A call that has been checked: `result[M, N] = x[M, K] · y[N, K]ᵀ`, and where the matrices lie.
-struct Call {
-    size: [usize; 3],
-    x: Matrix,
-    y: Matrix,
-    result: Matrix,
-    is_transposed: bool,
-    element_bytes: usize,
+/// What a kernel reads and writes, all of it in rows.
+struct Launch<'a, T, O> {
+    need: Need,
+    factors: [View<'a, T>; 2],
+    sides: [Side; 2],
+    result: (View<'a, O>, Matrix),
+    source: (View<'a, O>, Matrix),
+    bias: &'a Buffer<O>,
+    scales: [&'a Buffer<f32>; 2],
+    alpha_beta: [f32; 2],
 }
 
-impl Call {
-    fn check<T: Operand>(a: &View<'_, T>, b: &View<'_, T>, c: &View<'_, T>) -> Result<Call> {
-        let [x, y, result] = [
-            Matrix::of("a", a)?,
-            Matrix::of("b", b)?.transposed(),
-            Matrix::of("c", c)?,
-        ];
-        let ([m, k], [n, depth]) = (x.shape, y.shape);
-        let rows = || format!("{depth} rows");
-        expect(depth == k, "b", rows, format!("{k}, the columns of a"))?;
-        expect(
-            result.shape == [m, n],
-            "c",
-            || format!("shape {:?}", result.shape),
-            format!("{:?}: the rows of a, the columns of b", [m, n]),
-        )?;
-        expect(
-            result.is_apart(),
-            "c",
-            || format!("{result}"),
-            "rows or columns that do not overlap",
-        )?;
-        let element_bytes = size_of::<T>();
-        let padded = Matrix::padded(result.shape, element_bytes).room();
-        let room = result.room().max(padded);
-        expect(
-            i32::try_from(room).is_ok(),
-            "c",
-            || format!("{room} elements with their gaps"),
-            format!("at most {}: indices have 32 bits", i32::MAX),
-        )?;
-        // The transpose of a column-major result is one in rows.
-        let turned = result.transposed();
-        let is_transposed =
-            result.in_rows(element_bytes).is_none() && turned.in_rows(element_bytes).is_some();
-        let (x, y, result) = if is_transposed {
-            (y, x, turned)
-        } else {
-            (x, y, result)
-        };
-        Ok(Call {
-            size: [x.shape[0], y.shape[0], k],
-            x,
-            y,
-            result,
-            is_transposed,
-            element_bytes,
-        })
-    }
+/// The arguments of `dense`.
+type OfMany<'l, T, O> = (
+    &'l View<'l, T>,
+    &'l View<'l, T>,
+    &'l View<'l, O>,
+    i32,
+    i32,
+    i32,
+    i32,
+    f32,
+    f32,
+    &'l View<'l, O>,
+    i32,
+    i64,
+    &'l Buffer<O>,
+    &'l Buffer<f32>,
+    &'l Buffer<f32>,
+);
 
-    fn plan(&self) -> CallPlan {
-        let is_product = !self.size.contains(&0);
-        let names = if self.is_transposed {
-            ["b", "a"]
-        } else {
-            ["a", "b"]
-        };
-        let matrices = [self.x, self.y, self.result];
-        let copies = matrices.iter().zip([names[0], names[1], "c"]);
-        let copied = copies.filter(|(matrix, _)| is_product && self.is_copied(**matrix));
-        CallPlan {
-            product: is_product.then(|| Plan::best(self.size)),
-            is_transposed: self.is_transposed,
-            copies: copied
-                .map(|(matrix, name)| {
-                    let pitch = Matrix::padded(matrix.shape, self.element_bytes).strides[0];
-                    // The strides of B itself: what is multiplied is its transpose.
-                    let own = if name == "b" { matrix.transposed() } else { *matrix };
-                    let [row, column] = own.strides;
-                    format!("`{name}` copied: strides {row} and {column}, where rows of {pitch} are taken")
-                })
-                .collect(),
+/// The arguments of `few_tiles`.
+type OfFew<'l, T, O> = (
+    &'l View<'l, T>,
+    &'l View<'l, T>,
+    &'l View<'l, O>,
+    i32,
+    i64,
+    i32,
+    i32,
+    i32,
+    f32,
+    f32,
+    &'l View<'l, O>,
+    i32,
+    i64,
+    &'l Buffer<O>,
+    &'l Buffer<f32>,
+    &'l Buffer<f32>,
+);
+
+impl<T, O> Launch<'_, T, O> {
+    fn form<I, E>(&self, tile: I, epilogue: E) -> Form<I, E> {
+        Form {
+            tile,
+            sides: self.sides,
+            is_batched: self.need.batches > 1,
+            epilogue,
         }
     }
 
-    fn is_copied(&self, matrix: Matrix) -> bool {
-        matrix.in_rows(self.element_bytes).is_none()
+    fn of_many(&self) -> OfMany<'_, T, O> {
+        let [m, n, k] = self.need.size.map(|extent| extent as i32);
+        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
+        let (source, place) = &self.source;
+        (
+            x,
+            y,
+            &self.result.0,
+            m,
+            n,
+            k,
+            self.need.batches as i32,
+            alpha,
+            beta,
+            source,
+            place.strides[0] as i32,
+            place.step_of_batch() as i64,
+            self.bias,
+            self.scales[0],
+            self.scales[1],
+        )
+    }
+
+    fn of_few(&self, is_turned: bool) -> OfFew<'_, T, O> {
+        let [m, n, k] = self.need.size.map(|extent| extent as i32);
+        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
+        let (x, y, rows, columns) = if is_turned {
+            (y, x, n, m)
+        } else {
+            (x, y, m, n)
+        };
+        let (result, place) = &self.result;
+        let (source, of_source) = &self.source;
+        (
+            x,
+            y,
+            result,
+            place.strides[0] as i32,
+            place.step_of_batch() as i64,
+            rows,
+            columns,
+            k,
+            alpha,
+            beta,
+            source,
+            of_source.strides[0] as i32,
+            of_source.step_of_batch() as i64,
+            self.bias,
+            self.scales[0],
+            self.scales[1],
+        )
     }
 }
 
@@ -234,19 +256,22 @@ impl Products {
         }
     }
 
-    /// `A[M, K] · B[K, N]`, into a new buffer of `[M, N]` without gaps.
+    /// `A[M, K] · B[K, N]`, into a new buffer of `[M, N]` without gaps, one after the other for a batch.
     ///
     /// # Errors
     /// [`Error::Argument`](super::Error::Argument) names what does not fit; otherwise what the device has against it.
-    pub fn multiply<T: Operand>(
+    pub fn multiply<T: Operand, O: ResultOf<T>>(
         &self,
         stream: &Stream,
         a: &View<'_, T>,
         b: &View<'_, T>,
-    ) -> Result<Buffer<T>> {
-        let [m, n] = [Matrix::of("a", a)?.shape[0], Matrix::of("b", b)?.shape[1]];
-        let c = Buffer::new(&self.device, m.saturating_mul(n))?;
-        self.multiply_into(stream, a, b, &c.view([m, n]))?;
+    ) -> Result<Buffer<O>> {
+        let [x, y] = [Matrix::of("a", a)?, Matrix::of("b", b)?];
+        let [m, n] = [x.shape[0], y.shape[1]];
+        let batches = x.batches[0].max(y.batches[0]);
+        let elements = batches.saturating_mul(m).saturating_mul(n);
+        let c = Buffer::new(&self.device, elements)?;
+        self.multiply_into(stream, a, b, &c.view([batches, m, n]))?;
         Ok(c)
     }
 
@@ -254,151 +279,285 @@ impl Products {
     ///
     /// # Errors
     /// As for [`multiply`](Products::multiply).
-    pub fn multiply_into<T: Operand>(
+    pub fn multiply_into<T: Operand, O: ResultOf<T>>(
         &self,
         stream: &Stream,
         a: &View<'_, T>,
         b: &View<'_, T>,
-        c: &View<'_, T>,
+        c: &View<'_, O>,
     ) -> Result<()> {
-        let call = Call::check(a, b, c)?;
-        let [m, n, k] = call.size;
-        if m == 0 || n == 0 {
-            return Ok(());
-        }
-        if k == 0 {
-            return self.copy(stream, None, (c.source(), call.result));
-        }
-        let (roles, sources) = if call.is_transposed {
-            ([Role::B, Role::A], [b.source(), a.source()])
-        } else {
-            ([Role::A, Role::B], [a.source(), b.source()])
-        };
-        let x = self.factor(stream, roles[0], sources[0], call.x)?;
-        let y = self.factor(stream, roles[1], sources[1], call.y)?;
-        let factors = [x.as_view(sources[0]), y.as_view(sources[1])];
-        if let Some(result) = call.result.in_rows(call.element_bytes) {
-            return self.launch(stream, factors, (c.source(), result), k);
-        }
-        let padded = Matrix::padded(call.result.shape, call.element_bytes);
-        let workspace = self.workspace::<T>(stream, Role::C, padded.room())?;
-        self.launch(stream, factors, (&*workspace, padded), k)?;
-        let padded = Some((&*workspace, padded));
-        self.copy(stream, padded, (c.source(), call.result))
+        self.run(stream, [a, b], c, &Options::default(), Plain)
     }
 
-    /// How [`multiply_into`](Products::multiply_into) would compute it. Nothing is compiled or launched.
+    /// `C = activation(alpha · scales of A · scales of B · A·B + bias + beta · source)`: what the options say. Sums of i8 are exact in f32 below 2²⁴.
+    ///
+    /// # Errors
+    /// As for [`multiply`](Products::multiply).
+    pub fn call<T: Operand, O: ResultOf<T>>(
+        &self,
+        stream: &Stream,
+        a: &View<'_, T>,
+        b: &View<'_, T>,
+        c: &View<'_, O>,
+        options: &Options<'_, O>,
+    ) -> Result<()> {
+        if options.are_plain() {
+            return self.run(stream, [a, b], c, options, Plain);
+        }
+        self.run(stream, [a, b], c, options, options.epilogue())
+    }
+
+    /// `C` is what `epilogue` makes of the sums of products and of their [`Place`], by which it reads what the options have: it is traced as part of the
+    /// kernel. It captures nothing, and the options have no activation. A column-major C is written to a workspace and copied.
+    ///
+    /// ```
+    /// use tilekit::prelude::*;
+    /// use tilekit_kernels::products::{Axis, Options, Products};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = Device::emulator();
+    /// let stream = Stream::new(&device)?;
+    /// let products = Products::new(&device);
+    /// let ones = Buffer::from_slice(&device, &[bf16::ONE; 64])?;
+    /// let bias = Buffer::from_slice(&device, &[bf16::from_f32(-3.0); 8])?;
+    /// let c = Buffer::<bf16>::zeros(&device, 64)?;
+    /// let options = Options { bias: Some((&bias, Axis::Columns)), ..Options::default() };
+    /// // The square of each result.
+    /// products.call_with(&stream, &ones.view([8, 8]), &ones.view([8, 8]), &c.view([8, 8]), &options, |sums, at| {
+    ///     let x = sums + at.bias(Axis::Columns);
+    ///     x * x
+    /// })?;
+    /// stream.synchronize()?;
+    /// assert!(c.to_vec()?.iter().all(|&x| x == bf16::from_f32(25.0)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`multiply`](Products::multiply).
+    pub fn call_with<T: Operand, O: ResultOf<T>, F>(
+        &self,
+        stream: &Stream,
+        a: &View<'_, T>,
+        b: &View<'_, T>,
+        c: &View<'_, O>,
+        options: &Options<'_, O>,
+        epilogue: F,
+    ) -> Result<()>
+    where
+        F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Sync + 'static,
+    {
+        let activation = options.activation;
+        expect(
+            activation == super::Activation::None,
+            "options.activation",
+            || format!("{activation:?} beside an epilogue"),
+            "none: the epilogue says what happens to sums",
+        )?;
+        let Some(epilogue) = Author::new(epilogue) else {
+            let found = || "a closure that captures values".to_owned();
+            let expected = "one that captures nothing: numbers of the call are in the options";
+            return expect(false, "epilogue", found, expected);
+        };
+        self.run(stream, [a, b], c, options, epilogue)
+    }
+
+    /// How [`call`](Products::call) would compute it. Nothing is compiled or launched.
     ///
     /// # Errors
     /// [`Error::Argument`](super::Error::Argument) names what does not fit.
-    pub fn plan<T: Operand>(
+    pub fn plan<T: Operand, O: ResultOf<T>>(
         &self,
         a: &View<'_, T>,
         b: &View<'_, T>,
-        c: &View<'_, T>,
+        c: &View<'_, O>,
+        options: &Options<'_, O>,
     ) -> Result<CallPlan> {
-        Ok(Call::check(a, b, c)?.plan())
+        Ok(Call::check([a, b], c, options, true)?.plan())
     }
 
-    /// A factor in rows: where it is, or a copy.
-    fn factor<T: Operand>(
+    fn run<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         &self,
         stream: &Stream,
-        role: Role,
-        source: &Buffer<T>,
-        matrix: Matrix,
-    ) -> Result<InRows<T>> {
-        if let Some(place) = matrix.in_rows(size_of::<T>()) {
-            return Ok(InRows { copy: None, place });
+        [a, b]: [&View<'_, T>; 2],
+        c: &View<'_, O>,
+        options: &Options<'_, O>,
+        epilogue: E,
+    ) -> Result<()> {
+        let turned = epilogue.transposed();
+        let call = Call::check([a, b], c, options, turned.is_some())?;
+        if call.is_empty() {
+            return Ok(());
         }
-        let place = Matrix::padded(matrix.shape, size_of::<T>());
-        let workspace = self.workspace::<T>(stream, role, place.room())?;
-        self.copy(stream, Some((source, matrix)), (&*workspace, place))?;
+        if call.size[2] == 0 && epilogue.is_plain() {
+            return self.copy(stream, None, (c.source(), call.result));
+        }
+        let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
+        let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
+        let (x, y, x_scales, y_scales, epilogue) = match turned.filter(|_| call.is_transposed) {
+            Some(turned) => (b, a, scales[1], scales[0], turned),
+            None => (a, b, scales[0], scales[1], epilogue),
+        };
+        let [(of_x, x_taken), (of_y, y_taken)] =
+            [0, 1].map(|side| (call.factors[side], call.taken[side]));
+        let of_x = self.factor(stream, (Role::X, x.source()), (of_x, x_taken))?;
+        let of_y = self.factor(stream, (Role::Y, y.source()), (of_y, y_taken))?;
+        let result = self.result(stream, c.source(), &call)?;
+        let source = self.source(stream, (c.source(), options), &call, &result)?;
+        let own_source = options.source.map_or(c.source(), View::source);
+        let own_source = if call.source.is_some() {
+            own_source
+        } else {
+            c.source()
+        };
+        let [m, n, k] = call.size;
+        let launch = Launch {
+            need: Need {
+                // Nothing along K is a step of zeros.
+                size: [m, n, k.max(1)],
+                ..call.need()
+            },
+            factors: [of_x.view(x.source()), of_y.view(y.source())].map(T::loaded),
+            sides: call.taken.map(Taken::side),
+            result: (result.view(c.source()), result.place),
+            source: (source.view(own_source), source.place),
+            bias: options.bias.map_or(c.source(), |(bias, _)| bias),
+            scales: [x_scales, y_scales],
+            alpha_beta: [options.alpha, options.beta],
+        };
+        self.launch(stream, &launch, epilogue)?;
+        self.copy_back(stream, &result, (c.source(), call.result))
+    }
+
+    /// Copies a result from a workspace to where it belongs.
+    pub(super) fn copy_back<O: Stored>(
+        &self,
+        stream: &Stream,
+        result: &InRows<O>,
+        own: (&Buffer<O>, Matrix),
+    ) -> Result<()> {
+        match &result.copy {
+            None => Ok(()),
+            Some(workspace) => self.copy(stream, Some((&**workspace, result.place)), own),
+        }
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
+    /// An operand as kernels take it: where it is, or a copy.
+    pub(super) fn factor<T: Operand>(
+        &self,
+        stream: &Stream,
+        (role, source): (Role, &Buffer<T>),
+        (matrix, taken): (Matrix, Taken),
+    ) -> Result<InRows<T>> {
+        let (place, from) = match taken {
+            Taken::InPlace(place, _) => return Ok(InRows { copy: None, place }),
+            Taken::Copied(place, _) => (place, Some((source, matrix))),
+            Taken::Zeros(place) => (place, None),
+        };
+        let workspace = self.workspace::<T>(stream, role, place.room()[1])?;
+        self.copy(stream, from, (&*workspace, place))?;
         Ok(InRows {
             copy: Some(workspace),
             place,
         })
     }
 
-    fn launch<T: Operand>(
+    /// Where a kernel writes the result: in C, or in a workspace.
+    fn result<O: Stored>(&self, stream: &Stream, c: &Buffer<O>, call: &Call) -> Result<InRows<O>> {
+        self.placed(stream, (Role::Result, c), call.result, false)
+    }
+
+    /// What is added to the result, in rows: another matrix, or the result as it was.
+    fn source<O: Stored>(
         &self,
         stream: &Stream,
-        [x, y]: [View<'_, T>; 2],
-        (buffer, result): (&Buffer<T>, Matrix),
-        k: usize,
+        (c, options): (&Buffer<O>, &Options<'_, O>),
+        call: &Call,
+        result: &InRows<O>,
+    ) -> Result<InRows<O>> {
+        if let (Some(view), Some(matrix)) = (options.source, call.source) {
+            return self.placed(stream, (Role::Source, view.source()), matrix, true);
+        }
+        if let Some(workspace) = result.copy.as_ref().filter(|_| options.has_source()) {
+            let from = Some((c, call.result));
+            self.copy(stream, from, (&**workspace, result.place))?;
+        }
+        Ok(result.clone())
+    }
+
+    /// A matrix of results in rows: where it is, or in a workspace, which it is copied to if it is read.
+    pub(super) fn placed<O: Stored>(
+        &self,
+        stream: &Stream,
+        (role, buffer): (Role, &Buffer<O>),
+        matrix: Matrix,
+        is_read: bool,
+    ) -> Result<InRows<O>> {
+        if let Some(place) = matrix.in_rows(size_of::<O>()) {
+            return Ok(InRows { copy: None, place });
+        }
+        let place = Matrix::padded(matrix, size_of::<O>());
+        let workspace = self.workspace::<O>(stream, role, place.room()[1])?;
+        if is_read {
+            self.copy(stream, Some((buffer, matrix)), (&*workspace, place))?;
+        }
+        Ok(InRows {
+            copy: Some(workspace),
+            place,
+        })
+    }
+
+    fn launch<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+        &self,
+        stream: &Stream,
+        launch: &Launch<'_, T, O>,
+        epilogue: E,
     ) -> Result<()> {
-        let [m, n] = result.shape;
-        let (index, plan) = self.planned([m, n, k]);
-        let which = Which::Product(index);
+        let plan = self.planned(launch.need);
+        let types = TypeId::of::<(T, O, E)>();
+        let which = Which::Product(launch.form(plan.instance, ()), epilogue.name());
         match plan.instance {
-            Instance::Many { .. } => {
-                let kernel = self.kernel(which, TypeId::of::<T>(), || self.many(plan.instance))?;
-                let c = view_of(buffer, result);
-                let arguments = (x, y, c, m as i32, n as i32, k as i32);
-                kernel.launch(stream, plan.grid, arguments)?;
+            Instance::Many(tile) => {
+                let form = launch.form(tile, epilogue);
+                let compile = || fixed(dense::<T, O, E>, form).compile(&self.compiler);
+                let kernel = self.kernel::<ManyHandles<T, O>>((types, which), compile)?;
+                kernel.launch(stream, plan.grid, launch.of_many())?;
             }
-            Instance::Few { turned, .. } => {
-                let kernel = self.kernel(which, TypeId::of::<T>(), || self.few(plan.instance))?;
-                let c = view_of(buffer, result);
-                let (x, y, [rows, columns]) = if turned {
-                    (y, x, [n, m])
-                } else {
-                    (x, y, [m, n])
-                };
-                let pitch = result.strides[0] as i32;
-                let sizes = (rows as i32, columns as i32, k as i32);
-                kernel.launch(
-                    stream,
-                    plan.grid,
-                    (x, y, &c, pitch, sizes.0, sizes.1, sizes.2),
-                )?;
+            Instance::Few(tile) => {
+                let form = launch.form(tile, epilogue);
+                let form = if tile.turned { form.turned() } else { form };
+                let compile = || fixed(few_tiles::<T, O, E>, form).compile(&self.compiler);
+                let kernel = self.kernel::<FewHandles<T, O>>((types, which), compile)?;
+                kernel.launch(stream, plan.grid, launch.of_few(tile.turned))?;
             }
         }
         Ok(())
     }
 
-    /// The plan of a size: that of the calls before, or the model's.
-    fn planned(&self, size: [usize; 3]) -> Planned {
+    /// The plan of a product: that of the calls before, or the model's.
+    fn planned(&self, need: Need) -> Plan {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&planned) = plans.get(&size) {
+        if let Some(&planned) = plans.get(&need) {
             return planned;
         }
-        let plan = Plan::best(size);
-        let known = INSTANCES.iter().position(|known| *known == plan.instance);
-        let index = known.expect("a plan is of an instance in the list");
+        let plan = Plan::best(&need);
         if plans.len() == KEPT_PLANS {
             plans.clear();
         }
-        plans.insert(size, (index, plan));
-        (index, plan)
+        plans.insert(need, plan);
+        plan
     }
 
-    fn many<T: Operand>(
-        &self,
-        instance: Instance,
-    ) -> tilekit::Result<CompiledKernel<ManyHandles<T>>> {
-        with_instance!(
-            T,
-            instance,
-            many kernel => kernel.compile(&self.compiler),
-            few _kernel => unreachable!("{instance} has another signature")
-        )
-    }
-
-    fn few<T: Operand>(
-        &self,
-        instance: Instance,
-    ) -> tilekit::Result<CompiledKernel<FewHandles<T>>> {
-        with_instance!(
-            T,
-            instance,
-            many _kernel => unreachable!("{instance} has another signature"),
-            few kernel => kernel.compile(&self.compiler)
-        )
-    }
-
-    /// Copies a matrix, or zeros where there is none.
-    fn copy<T: Operand>(
+    /// Copies matrices, or zeros where there are none.
+    fn copy<T: Stored>(
         &self,
         stream: &Stream,
         source: Option<(&Buffer<T>, Matrix)>,
@@ -407,27 +566,30 @@ impl Products {
         let is_there = i32::from(source.is_some());
         let (source, from) = source.unwrap_or((target, to));
         let which = Which::Repack(from.along(), to.along());
-        let kernel = self.kernel(which, TypeId::of::<T>(), || match which {
-            Which::Repack(0, 0) => repack::<T, 0, 0>.compile(&self.compiler),
-            Which::Repack(0, _) => repack::<T, 0, 1>.compile(&self.compiler),
-            Which::Repack(_, 0) => repack::<T, 1, 0>.compile(&self.compiler),
+        let compile = || match (from.along(), to.along()) {
+            (0, 0) => repack::<T, 0, 0>.compile(&self.compiler),
+            (0, _) => repack::<T, 0, 1>.compile(&self.compiler),
+            (_, 0) => repack::<T, 1, 0>.compile(&self.compiler),
             _ => repack::<T, 1, 1>.compile(&self.compiler),
-        })?;
+        };
+        let kernel = self.kernel((TypeId::of::<T>(), which), compile)?;
         let [rows, columns] = to.shape;
         let [from_row, from_column] = from.strides.map(|stride| stride as i64);
         let [to_row, to_column] = to.strides.map(|stride| stride as i64);
         kernel.launch(
             stream,
-            [rows.div_ceil(TILE), columns.div_ceil(TILE)],
+            [rows.div_ceil(TILE), columns.div_ceil(TILE), to.batches[0]],
             (
                 source,
                 from.offset as i64,
                 from_row,
                 from_column,
+                from.step_of_batch() as i64,
                 target,
                 to.offset as i64,
                 to_row,
                 to_column,
+                to.step_of_batch() as i64,
                 rows as i32,
                 columns as i32,
                 is_there,
@@ -437,24 +599,22 @@ impl Products {
     }
 
     /// A kernel, loaded at its first use.
-    fn kernel<H: 'static>(
+    pub(super) fn kernel<H: 'static>(
         &self,
-        which: Which,
-        element: TypeId,
+        key: (TypeId, Which),
         compile: impl FnOnce() -> tilekit::Result<CompiledKernel<H>>,
     ) -> Result<LoadedKernel<H>> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let loaded = kernels.get(&(element, which));
-        if let Some(loaded) = loaded.and_then(|kernel| kernel.downcast_ref()) {
+        if let Some(loaded) = kernels.get(&key).and_then(|kernel| kernel.downcast_ref()) {
             return Ok(LoadedKernel::clone(loaded));
         }
         let loaded = compile()?.load(&self.device)?;
-        kernels.insert((element, which), Box::new(loaded.clone()));
+        kernels.insert(key, Box::new(loaded.clone()));
         Ok(loaded)
     }
 
     /// Memory of a stream for a copy, of so many elements or more.
-    fn workspace<T: Operand>(
+    pub(super) fn workspace<T: DeviceElement>(
         &self,
         stream: &Stream,
         role: Role,
@@ -474,19 +634,32 @@ impl Products {
     }
 }
 
-/// A factor whose rows a tensor map takes.
-struct InRows<T> {
+/// A matrix whose rows a tensor map takes.
+pub(super) struct InRows<T> {
     copy: Option<Arc<Buffer<T>>>,
-    place: Matrix,
+    pub(super) place: Matrix,
 }
 
-impl<T: DeviceElement> InRows<T> {
-    fn as_view<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
-        view_of(self.copy.as_deref().unwrap_or(own), self.place)
+impl<T> Clone for InRows<T> {
+    fn clone(&self) -> Self {
+        InRows {
+            copy: self.copy.clone(),
+            place: self.place,
+        }
     }
 }
 
-fn view_of<T: DeviceElement>(buffer: &Buffer<T>, matrix: Matrix) -> View<'_, T> {
-    let view = buffer.view(matrix.shape).with_strides(matrix.strides);
-    view.with_offset(matrix.offset)
+impl<T: DeviceElement> InRows<T> {
+    pub(super) fn view<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
+        let (buffer, place) = (self.copy.as_deref().unwrap_or(own), self.place);
+        let ([rows, columns], [row, column]) = (place.shape, place.strides);
+        let view = if place.is_batched() {
+            let [batches, batch] = place.batches;
+            let view = buffer.view([batches, rows, columns]);
+            view.with_strides([batch, row, column])
+        } else {
+            buffer.view([rows, columns]).with_strides([row, column])
+        };
+        view.with_offset(place.offset)
+    }
 }

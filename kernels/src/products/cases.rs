@@ -3,41 +3,113 @@
 use tilekit::prelude::*;
 use tilekit::{Arguments, TensorSource};
 
-use super::instances::with_instance;
-use super::plan::{INSTANCES, Instance, Plan};
+use super::dense::dense;
+use super::epilogue::{Activation, Author, Axis, Epilogue, Place, Plain, Scales, Standard};
+use super::factor::{Operand, ResultOf, unit};
+use super::few_tiles::few_tiles;
+use super::form::{Form, Side};
+use super::plan::{INSTANCES, Instance, Need, Plan};
 use super::repack::{TILE, repack};
 
-/// The tensors of one product `C[M, N] = A[M, K] · B[N, K]ᵀ`. Rows begin at multiples of 16 bytes, as tensor maps want.
-struct Product<T> {
+/// How the products of a case lie.
+#[derive(Clone, Copy)]
+struct Lies {
+    sides: [Side; 2],
+    /// Products of a batch; 1 without one.
+    batches: usize,
+}
+
+impl Lies {
+    /// One product, of operands that are contiguous along K.
+    const ALONG_K: Lies = Lies {
+        sides: [Side {
+            is_mn_major: false,
+            is_batched: false,
+        }; 2],
+        batches: 1,
+    };
+}
+
+/// The tensors of a case's products `C[M, N] = A[M, K] · B[N, K]ᵀ`. Rows begin at multiples of 16 bytes, as tensor maps want.
+struct Product<T, O> {
     size: [usize; 3],
-    a: Input<T>,
-    b: Input<T>,
-    c: Output<T>,
+    lies: Lies,
+    factors: [Input<T>; 2],
+    c: Output<O>,
+    source: Input<O>,
+    bias: Input<O>,
+    scales: [Input<f32>; 2],
 }
 
 /// Elements from one row to the next.
 fn stride<T>(columns: usize) -> usize {
-    columns.next_multiple_of(16 / size_of::<T>())
+    columns.next_multiple_of(unit::<T>())
 }
 
-impl<T: Float + WgmmaOperand<T, f32> + DeviceElement> Product<T> {
-    fn new(case: &mut Case) -> Self {
+/// Extents of a matrix of M or N by K as it lies.
+fn shape_of([rows, k]: [usize; 2], side: Side) -> [usize; 2] {
+    if side.is_mn_major {
+        [k, rows]
+    } else {
+        [rows, k]
+    }
+}
+
+/// A kernel as a case launches it.
+#[derive(Clone, Copy)]
+enum Role {
+    Main,
+    Beside,
+}
+
+impl<T: Operand, O: ResultOf<T>> Product<T, O> {
+    fn new(case: &mut Case, lies: Lies) -> Self {
         let size = ["m", "n", "k"].map(|name| case.size(name));
         let [m, n, k] = size;
+        let mut factor = |name: &str, rows: usize, side: Side| {
+            let [outer, inner] = shape_of([rows, k], side);
+            let batches = if side.is_batched { lies.batches } else { 1 };
+            let shape = [batches * outer, stride::<T>(inner)];
+            if size_of::<T::Sum>() == 4 && T::DTYPE == i8::DTYPE {
+                return case.integers::<T>(name, shape, -128..128);
+            }
+            case.normal::<T>(name, shape)
+        };
+        let factors = [factor("a", m, lies.sides[0]), factor("b", n, lies.sides[1])];
+        let rows = [lies.batches * m, stride::<O>(n)];
         Product {
             size,
-            a: case.normal::<T>("a", [m, stride::<T>(k)]),
-            b: case.normal::<T>("b", [n, stride::<T>(k)]),
-            c: case.output::<T>("c", [m, stride::<T>(n)]),
+            lies,
+            factors,
+            c: case.output::<O>("c", rows),
+            source: case.normal::<O>("source", rows),
+            bias: case.normal::<O>("bias", [m.max(n)]),
+            scales: [
+                case.uniform::<f32>("a_scales", [m], 0.5..1.5),
+                case.uniform::<f32>("b_scales", [n], 0.5..1.5),
+            ],
         }
     }
 
-    fn view<B: TensorSource<T>>(
-        view: TensorView<'_, T, B>,
-        shape: [usize; 2],
-    ) -> TensorView<'_, T, B> {
-        view.with_shape(shape)
-            .with_strides([stride::<T>(shape[1]), 1])
+    fn factor(&self, number: usize) -> TensorView<'_, T, Input<T>> {
+        let side = self.lies.sides[number];
+        let shape = shape_of([self.size[number], self.size[2]], side);
+        let batches = side.is_batched.then_some(self.lies.batches);
+        T::loaded(place(self.factors[number].view(), shape, batches))
+    }
+
+    fn result(&self) -> TensorView<'_, O, Output<O>> {
+        let batches = (self.lies.batches > 1).then_some(self.lies.batches);
+        place(self.c.view(), [self.size[0], self.size[1]], batches)
+    }
+
+    fn need(&self) -> Need {
+        Need {
+            size: self.size,
+            batches: self.lies.batches,
+            element_bytes: [size_of::<T>(), size_of::<O>()],
+            is_mn_major: self.lies.sides.map(|side| side.is_mn_major),
+        }
     }
 
     /// Launches a kernel, or has it timed beside what was launched.
@@ -53,7 +125,7 @@ impl<T: Float + WgmmaOperand<T, f32> + DeviceElement> Product<T> {
             absolute: 0.05,
         };
         match role {
-            Role::Main if matches!(plan.instance, Instance::Few { .. }) => {
+            Role::Main if matches!(plan.instance, Instance::Few(_)) => {
                 case.launch_programmatic(kernel, plan.grid, arguments)
             }
             Role::Main => case.launch(kernel, plan.grid, arguments),
@@ -61,66 +133,198 @@ impl<T: Float + WgmmaOperand<T, f32> + DeviceElement> Product<T> {
         }
     }
 
-    fn run(&self, case: &mut Case, plan: &Plan, role: Role) -> CaseResult {
-        let [m, n, k] = self.size;
-        let [rows, columns, depth] = self.size.map(|extent| extent as i32);
-        let a = Self::view(self.a.view(), [m, k]);
-        let b = Self::view(self.b.view(), [n, k]);
-        let is_turned = matches!(plan.instance, Instance::Few { turned: true, .. });
-        with_instance!(
-            T,
-            plan.instance,
-            many kernel => {
-                let c = Self::view(self.c.view(), [m, n]);
-                Self::begin(case, plan, role, kernel, (a, b, c, rows, columns, depth))
-            },
-            few kernel => {
-                let pitch = stride::<T>(n) as i32;
-                let c = &self.c;
-                if is_turned {
-                    Self::begin(case, plan, role, kernel, (b, a, c, pitch, columns, rows, depth))
-                } else {
-                    Self::begin(case, plan, role, kernel, (a, b, c, pitch, rows, columns, depth))
-                }
+    fn run<E: Epilogue<O>>(
+        &self,
+        case: &mut Case,
+        plan: &Plan,
+        role: Role,
+        epilogue: E,
+    ) -> CaseResult {
+        let Product {
+            source,
+            bias,
+            scales: [a_scales, b_scales],
+            ..
+        } = self;
+        let [m, n, k] = self.size.map(|extent| extent as i32);
+        let pitch = stride::<O>(self.size[1]);
+        let of_batch = if self.lies.batches > 1 {
+            (self.size[0] * pitch) as i64
+        } else {
+            0
+        };
+        let pitch = pitch as i32;
+        let (sides, is_batched) = (self.lies.sides, self.lies.batches > 1);
+        let (a, b) = (self.factor(0), self.factor(1));
+        match plan.instance {
+            Instance::Many(tile) => {
+                let form = Form {
+                    tile,
+                    sides,
+                    is_batched,
+                    epilogue,
+                };
+                let kernel = fixed(dense::<T, O, E>, form);
+                let (c, batches) = (self.result(), self.lies.batches as i32);
+                let arguments = (
+                    a, b, c, m, n, k, batches, ALPHA, BETA, source, pitch, of_batch, bias,
+                    a_scales, b_scales,
+                );
+                Self::begin(case, plan, role, kernel, arguments)
             }
-        )
-    }
-}
-
-/// A kernel as a case launches it.
-#[derive(Clone, Copy)]
-enum Role {
-    Main,
-    Beside,
-}
-
-/// Runs one product, by the instance of that number, or by the model's plan if it is 0; when it is timed, so many of the plans
-/// that the model says are fastest stand beside it.
-fn product<T: Float + WgmmaOperand<T, f32> + DeviceElement>(case: &mut Case) -> CaseResult {
-    let product = Product::<T>::new(case);
-    let [m, n, k] = product.size;
-    let plan = match case.size("instance") {
-        0 => Plan::best(product.size),
-        number => Plan::of(INSTANCES[number - 1], product.size),
-    };
-    let gemm = Gemm::new(&product.a, &product.b, &product.c);
-    let gemm = gemm.transposed_b().with_size(product.size);
-    case.peer(Peer::Cublas(gemm.clone()));
-    product.run(case, &plan, Role::Main)?;
-    for beside in Plan::all(product.size).iter().take(case.size("rivals")) {
-        if beside.instance != plan.instance {
-            product.run(case, beside, Role::Beside)?;
+            Instance::Few(tile) => {
+                let form = Form {
+                    tile,
+                    sides,
+                    is_batched,
+                    epilogue,
+                };
+                let (form, x, y, rows, columns) = if tile.turned {
+                    (form.turned(), b, a, n, m)
+                } else {
+                    (form, a, b, m, n)
+                };
+                let kernel = fixed(few_tiles::<T, O, E>, form);
+                let c = &self.c;
+                let arguments = (
+                    x, y, c, pitch, of_batch, rows, columns, k, ALPHA, BETA, source, pitch,
+                    of_batch, bias, a_scales, b_scales,
+                );
+                Self::begin(case, plan, role, kernel, arguments)
+            }
         }
     }
-    // Half a step of the output's type, and the rounding of k terms accumulated in f32.
-    let tolerance = Close {
-        relative: 4e-3,
-        absolute: 1e-4 * (k as f64).sqrt(),
+
+    /// The product as a library takes it, where it is one.
+    fn gemm(&self) -> Gemm {
+        let [a, b] = &self.factors;
+        let gemm = Gemm::new(a, b, &self.c).with_size(self.size);
+        let [of_a, of_b] = self.lies.sides.map(|side| side.is_mn_major);
+        let gemm = if of_a { gemm.transposed_a() } else { gemm };
+        if of_b { gemm } else { gemm.transposed_b() }
+    }
+
+    /// The sums in f64, one product after the other.
+    fn sums(&self) -> Vec<f64> {
+        if self.lies.batches == 1 {
+            return self.gemm().reference();
+        }
+        let [m, n, k] = self.size;
+        let rows = |number: usize, batch: usize| -> Vec<f64> {
+            let (side, tensor) = (self.lies.sides[number], &self.factors[number]);
+            let [outer, inner] = shape_of([self.size[number], k], side);
+            let first = if side.is_batched { batch * outer } else { 0 };
+            let number = |i: usize, j: usize| tensor[[first + i, j]].number().to_f64();
+            let in_order = (0..outer).flat_map(|i| (0..inner).map(move |j| (i, j)));
+            let elements: Vec<f64> = in_order.map(|(i, j)| number(i, j)).collect();
+            if side.is_mn_major {
+                let turned = (0..inner).flat_map(|j| (0..outer).map(move |i| i * inner + j));
+                turned.map(|at| elements[at]).collect()
+            } else {
+                elements
+            }
+        };
+        let product = |batch: usize| {
+            let (a, b) = (rows(0, batch), rows(1, batch));
+            let places = (0..m).flat_map(|i| (0..n).map(move |j| (i, j)));
+            let dot = |(i, j): (usize, usize)| {
+                let (x, y) = (&a[i * k..][..k], &b[j * k..][..k]);
+                x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>()
+            };
+            places.map(dot).collect::<Vec<f64>>()
+        };
+        (0..self.lies.batches).flat_map(product).collect()
+    }
+}
+
+/// The factors that epilogues of cases use.
+const ALPHA: f32 = 0.75;
+const BETA: f32 = -0.5;
+
+/// A matrix, or a batch of them one after the other, whose rows begin at multiples of 16 bytes.
+fn place<T: DeviceElement, B: TensorSource<T>>(
+    view: TensorView<'_, T, B>,
+    [rows, columns]: [usize; 2],
+    batches: Option<usize>,
+) -> TensorView<'_, T, B> {
+    let pitch = stride::<T>(columns);
+    match batches {
+        None => view.with_shape([rows, columns]).with_strides([pitch, 1]),
+        Some(batches) => {
+            view.with_shape([batches, rows, columns])
+                .with_strides([rows * pitch, pitch, 1])
+        }
+    }
+}
+
+/// Half a step of a result's type for a rounding, and the rounding of `k` terms accumulated.
+pub(super) fn tolerance<T: Operand, O: ResultOf<T>>(k: usize) -> Tolerance {
+    let is_exact = O::DTYPE == i32::DTYPE;
+    if is_exact {
+        return Exactly;
+    }
+    let relative = match size_of::<O>() {
+        2 => 4e-3,
+        _ => 1e-4,
     };
-    case.expect_part_in_units(&product.c, [m, n], || gemm.reference(), tolerance)?;
-    case.does_tensor_flops::<T>(2 * m * n * k);
-    case.moves_bytes(size_of::<T>() * (m * k + n * k + m * n));
+    if size_of::<T>() == 1 {
+        // Tensor cores keep 14 bits of a sum of 8-bit floats.
+        let absolute = k as f64 * 2_f64.powi(-12) + 0.02;
+        return Close { relative, absolute };
+    }
+    let of_term = match size_of::<T>() {
+        // Operands are rounded to 11 bits: some 5 standard deviations.
+        4 => 2.5e-3,
+        _ => 1e-4,
+    };
+    Close {
+        relative,
+        absolute: of_term * (k as f64).sqrt(),
+    }
+}
+
+/// Runs products by the instance of that number, or by the model's plan if it is 0; when it is timed, so many of the plans
+/// that the model says are fastest stand beside it. `after` is what the epilogue makes of a sum, by product, row and column.
+fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    case: &mut Case,
+    lies: Lies,
+    epilogue: E,
+    after: impl Fn(&Product<T, O>, [usize; 3], f64) -> f64,
+) -> CaseResult {
+    let product = Product::<T, O>::new(case, lies);
+    let ([m, n, k], need) = (product.size, product.need());
+    let plan = match case.size("instance") {
+        0 => Plan::best(&need),
+        number => {
+            let instance = INSTANCES[number - 1].fitted(&need);
+            let instance = instance.expect("a case names an instance that computes it");
+            Plan::of(instance, &need)
+        }
+    };
+    if lies.batches == 1 && epilogue.is_plain() {
+        case.peer(Peer::Cublas(product.gemm()));
+    }
+    product.run(case, &plan, Role::Main, epilogue)?;
+    for beside in Plan::all(&need).iter().take(case.size("rivals")) {
+        if beside.instance != plan.instance {
+            product.run(case, beside, Role::Beside, epilogue)?;
+        }
+    }
+    let want = || {
+        let sums = product.sums().into_iter().enumerate();
+        sums.map(|(at, sum)| after(&product, [at / n / m, at / n % m, at % n], sum))
+            .collect()
+    };
+    let rows = lies.batches * m;
+    case.expect_part_in_units(&product.c, [rows, n], want, tolerance::<T, O>(k))?;
+    case.does_tensor_flops::<T>(2 * lies.batches * m * n * k);
+    case.moves_bytes(need.bytes() as usize);
     Ok(())
+}
+
+/// Products that are stored as they are.
+fn plain<T: Operand, O: ResultOf<T>>(case: &mut Case, lies: Lies) -> CaseResult {
+    product::<T, O, Plain>(case, lies, Plain, |_, _, sum| sum)
 }
 
 #[case(sizes(
@@ -131,7 +335,7 @@ fn product<T: Float + WgmmaOperand<T, f32> + DeviceElement>(case: &mut Case) -> 
     rivals = [0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_bf16(case: &mut Case) -> CaseResult {
-    product::<bf16>(case)
+    plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
 #[case(sizes(
@@ -142,19 +346,224 @@ fn product_bf16(case: &mut Case) -> CaseResult {
     rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_of_few_tiles_bf16(case: &mut Case) -> CaseResult {
-    product::<bf16>(case)
+    plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
-/// Of each kernel an instance or two.
+/// Cases of other element types: of each kernel an instance or two.
+macro_rules! of_types {
+    ($($name:ident: $operand:ty => $result:ty;)*) => {$(
+        #[case(sizes(
+            m = [320, 16, 128, 65, 1],
+            n = [328, 64, 128, 129, 1],
+            k = [200, 576, 576, 72, 1],
+            instance = [1, 8, 35, 35, 8],
+            rivals = [0, 0, 0, 0, 0]
+        ))]
+        fn $name(case: &mut Case) -> CaseResult {
+            plain::<$operand, $result>(case, Lies::ALONG_K)
+        }
+    )*};
+}
+
+of_types! {
+    product_f16: f16 => f16;
+    product_bf16_f32: bf16 => f32;
+    product_f16_f32: f16 => f32;
+    product_e4m3_bf16: E4m3 => bf16;
+    product_e5m2_f16: E5m2 => f16;
+    product_i8_i32: i8 => i32;
+    product_tf32: f32 => f32;
+}
+
+/// Operands that are contiguous along M or N, by case's sizes.
+fn majors<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
+    let sides = ["along_m", "along_n"].map(|name| Side {
+        is_mn_major: case.size(name) == 1,
+        is_batched: false,
+    });
+    plain::<T, O>(case, Lies { sides, batches: 1 })
+}
+
 #[case(sizes(
-    m = [320, 16, 128, 65],
-    n = [328, 64, 128, 129],
-    k = [200, 576, 576, 72],
-    instance = [1, 8, 35, 0],
-    rivals = [0, 0, 0, 0]
+    m = [320, 200, 400, 136, 16, 88, 65, 132, 1, 24],
+    n = [520, 264, 200, 136, 68, 1, 24, 136, 1, 200],
+    k = [328, 72, 200, 264, 520, 1096, 200, 520, 1, 1096],
+    instance = [1, 1, 2, 6, 8, 9, 20, 36, 0, 30],
+    along_m = [1, 0, 1, 1, 1, 0, 1, 1, 1, 0],
+    along_n = [0, 1, 1, 1, 1, 1, 1, 0, 1, 1],
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
-fn product_f16(case: &mut Case) -> CaseResult {
-    product::<f16>(case)
+fn product_major_bf16(case: &mut Case) -> CaseResult {
+    majors::<bf16, bf16>(case)
+}
+
+#[case(sizes(
+    m = [200, 68],
+    n = [264, 24],
+    k = [136, 520],
+    instance = [1, 8],
+    along_m = [1, 1],
+    along_n = [1, 1],
+    rivals = [0, 0]
+))]
+fn product_major_f16(case: &mut Case) -> CaseResult {
+    majors::<f16, f32>(case)
+}
+
+/// Batches, of which either operand or both may be one for all.
+#[case(sizes(
+    m = [136, 130, 24, 65, 1],
+    n = [264, 136, 68, 129, 1],
+    k = [136, 72, 520, 72, 1],
+    batches = [3, 2, 3, 2, 5],
+    a_batched = [1, 0, 1, 1, 0],
+    b_batched = [1, 1, 0, 1, 1],
+    along_m = [0, 1, 0, 1, 0],
+    along_n = [0, 0, 1, 1, 0],
+    instance = [1, 6, 8, 32, 0],
+    rivals = [0, 0, 0, 0, 0]
+))]
+fn product_batched_bf16(case: &mut Case) -> CaseResult {
+    let side = |batched: &str, along: &str| Side {
+        is_mn_major: case.size(along) == 1,
+        is_batched: case.size(batched) == 1,
+    };
+    let lies = Lies {
+        sides: [side("a_batched", "along_m"), side("b_batched", "along_n")],
+        batches: case.size("batches"),
+    };
+    plain::<bf16, bf16>(case, lies)
+}
+
+/// What [`Standard`] makes of a sum.
+fn standard<T: Operand, O: ResultOf<T>>(
+    p: &Product<T, O>,
+    epilogue: Standard,
+    [batch, i, j]: [usize; 3],
+    sum: f64,
+) -> f64 {
+    let at = |axis: Axis| match axis {
+        Axis::Rows => i,
+        Axis::Columns => j,
+    };
+    let mut x = sum * f64::from(ALPHA);
+    for ((scales, numbers), place) in epilogue.scales.iter().zip(&p.scales).zip([i, j]) {
+        x *= match scales {
+            Scales::None => 1.0,
+            Scales::One => f64::from(numbers[0]),
+            Scales::Each => f64::from(numbers[place]),
+        };
+    }
+    if let Some(axis) = epilogue.bias {
+        x += p.bias[at(axis)].number().to_f64();
+    }
+    if epilogue.has_source {
+        let row = batch * p.size[0] + i;
+        x += p.source[[row, j]].number().to_f64() * f64::from(BETA);
+    }
+    match epilogue.activation {
+        Activation::None => x,
+        Activation::Relu => x.max(0.0),
+        Activation::Gelu => {
+            let inner = (2.0 / PI).sqrt() * (x + 0.044_715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
+        }
+        Activation::Silu => x / (1.0 + (-x).exp()),
+    }
+}
+
+fn finished<T: Operand, O: ResultOf<T>>(
+    case: &mut Case,
+    lies: Lies,
+    epilogue: Standard,
+) -> CaseResult {
+    product::<T, O, Standard>(case, lies, epilogue, move |p, at, sum| {
+        standard(p, epilogue, at, sum)
+    })
+}
+
+/// Cases of an epilogue.
+macro_rules! of_epilogues {
+    ($($name:ident: $operand:ty => $result:ty, $epilogue:expr;)*) => {$(
+        #[case(sizes(
+            m = [320, 24, 132, 72, 1],
+            n = [328, 68, 136, 129, 1],
+            k = [72, 520, 200, 136, 1],
+            instance = [1, 8, 35, 8, 8],
+            rivals = [0, 0, 0, 0, 0]
+        ))]
+        fn $name(case: &mut Case) -> CaseResult {
+            finished::<$operand, $result>(case, Lies::ALONG_K, $epilogue)
+        }
+    )*};
+}
+
+of_epilogues! {
+    product_scaled_source: bf16 => bf16, Standard {
+        has_source: true,
+        ..Standard::default()
+    };
+    product_bias_gelu: bf16 => bf16, Standard {
+        bias: Some(Axis::Columns),
+        activation: Activation::Gelu,
+        ..Standard::default()
+    };
+    product_bias_of_rows_silu: f16 => f16, Standard {
+        bias: Some(Axis::Rows),
+        has_source: true,
+        activation: Activation::Silu,
+        ..Standard::default()
+    };
+    product_relu_f32: bf16 => f32, Standard {
+        has_source: true,
+        activation: Activation::Relu,
+        ..Standard::default()
+    };
+    product_e4m3_scaled: E4m3 => bf16, Standard {
+        scales: [Scales::One, Scales::One],
+        ..Standard::default()
+    };
+    product_e4m3_scales_of_lines: E4m3 => bf16, Standard {
+        scales: [Scales::Each, Scales::Each],
+        bias: Some(Axis::Columns),
+        ..Standard::default()
+    };
+    product_i8_scaled: i8 => bf16, Standard {
+        scales: [Scales::Each, Scales::One],
+        ..Standard::default()
+    };
+}
+
+/// Of batches, each product with a source of its own.
+#[case(sizes(m = [136, 24], n = [264, 68], k = [72, 520], instance = [1, 8], rivals = [0, 0]))]
+fn product_batched_source(case: &mut Case) -> CaseResult {
+    let batched = Side {
+        is_mn_major: false,
+        is_batched: true,
+    };
+    let lies = Lies {
+        sides: [batched; 2],
+        batches: 2,
+    };
+    let epilogue = Standard {
+        has_source: true,
+        ..Standard::default()
+    };
+    finished::<bf16, bf16>(case, lies, epilogue)
+}
+
+/// A closure of an author's.
+#[case(sizes(m = [200, 24, 72], n = [264, 68, 129], k = [72, 520, 136], instance = [1, 8, 30], rivals = [0, 0, 0]))]
+fn product_author(case: &mut Case) -> CaseResult {
+    let squared = |sums: Tensor<f32>, at: Place<bf16>| {
+        let x = sums * 0.125 + at.bias(Axis::Columns);
+        x * x + at.row.cast::<f32>() - at.source()
+    };
+    let epilogue = Author::new(squared).expect("the closure captures nothing");
+    product::<bf16, bf16, _>(case, Lies::ALONG_K, epilogue, |p, [_, i, j], sum| {
+        let x = sum * 0.125 + p.bias[j].to_f64();
+        x * x + i as f64 - p.source[[i, j]].to_f64()
+    })
 }
 
 /// A matrix whose columns lie along memory, copied to rows or to columns.
@@ -171,10 +580,12 @@ fn repacked<const TO: usize>(case: &mut Case) -> CaseResult {
             0_i64,
             1_i64,
             m as i64,
+            0_i64,
             &out,
             0_i64,
             row as i64,
             column as i64,
+            0_i64,
             m as i32,
             n as i32,
             1,

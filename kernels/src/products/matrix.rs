@@ -3,19 +3,19 @@
 use tilekit::prelude::*;
 
 use super::error::{Result, expect};
+use super::factor::UNIT_BYTES;
 
 /// Elements along which indices of 32 bits may count.
 const MOST: usize = 1 << 28;
 
-/// Bytes of which tensor maps want addresses and pitches to be multiples.
-const UNIT_BYTES: usize = 16;
-
-/// A matrix in a buffer, by elements.
+/// A matrix in a buffer, or a batch of them, by elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Matrix {
     pub(super) shape: [usize; 2],
     pub(super) strides: [usize; 2],
     pub(super) offset: usize,
+    /// How many matrices there are, and from one to the next.
+    pub(super) batches: [usize; 2],
 }
 
 impl Matrix {
@@ -26,19 +26,27 @@ impl Matrix {
     ) -> Result<Matrix> {
         let place = view.place();
         let (shape, strides) = (place.shape.as_slice(), place.strides.as_slice());
-        let (&[rows, columns], &[row, column]) = (shape, strides) else {
-            let found = || format!("{} dimensions and {} strides", shape.len(), strides.len());
-            return expect(false, name, found, "2 of each: rows, columns").map(|()| unreachable!());
+        let ([batches, rows, columns], [batch, row, column]) = match (shape, strides) {
+            (&[rows, columns], &[row, column]) => ([1, rows, columns], [0, row, column]),
+            (&[batches, rows, columns], &[batch, row, column]) => {
+                ([batches, rows, columns], [batch, row, column])
+            }
+            _ => {
+                let found = || format!("{} dimensions and {} strides", shape.len(), strides.len());
+                let expected = "2 of each: rows, columns; or 3: batch, rows, columns";
+                return expect(false, name, found, expected).map(|()| unreachable!());
+            }
         };
         let matrix = Matrix {
             shape: [rows, columns],
             strides: [row, column],
             offset: place.offset,
+            batches: [batches, batch],
         };
         expect(
-            rows.max(columns) <= MOST,
+            rows.max(columns).max(batches) <= MOST,
             name,
-            || format!("shape {:?}", matrix.shape),
+            || format!("shape {shape:?}"),
             format!("at most {MOST} along a dimension"),
         )?;
         let elements = view.source().len();
@@ -56,41 +64,64 @@ impl Matrix {
         if self.is_empty() {
             return 0;
         }
-        let reach = |dim: usize| (self.shape[dim] as u128 - 1) * self.strides[dim] as u128;
-        self.offset as u128 + reach(0) + reach(1) + 1
+        let reaches = self
+            .dims()
+            .map(|(count, step)| (count as u128 - 1) * step as u128);
+        self.offset as u128 + reaches.iter().sum::<u128>() + 1
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.shape.contains(&0)
+        self.shape.contains(&0) || self.batches[0] == 0
+    }
+
+    /// Extent and stride of each dimension.
+    fn dims(&self) -> [(usize, usize); 3] {
+        let ([rows, columns], [row, column], [batches, batch]) =
+            (self.shape, self.strides, self.batches);
+        [(batches, batch), (rows, row), (columns, column)]
+    }
+
+    /// Elements from one matrix of a batch to the next: none where there is one for all.
+    pub(super) fn step_of_batch(&self) -> usize {
+        if self.is_batched() {
+            self.batches[1]
+        } else {
+            0
+        }
+    }
+
+    /// Whether there is one for each product of a batch of several.
+    pub(super) fn is_batched(&self) -> bool {
+        self.batches[0] > 1
     }
 
     /// Rows as columns.
     pub(super) fn transposed(self) -> Matrix {
-        let Matrix {
-            shape: [rows, columns],
-            strides: [row, column],
-            offset,
-        } = self;
+        let ([rows, columns], [row, column]) = (self.shape, self.strides);
         Matrix {
             shape: [columns, rows],
             strides: [column, row],
-            offset,
+            ..self
         }
     }
 
     /// Without gaps but those that end rows of elements of so many bytes at multiples of 16 bytes.
-    pub(super) fn padded(shape: [usize; 2], element_bytes: usize) -> Matrix {
-        let pitch = shape[1].next_multiple_of(UNIT_BYTES / element_bytes);
+    pub(super) fn padded(of: Matrix, element_bytes: usize) -> Matrix {
+        let [rows, columns] = of.shape;
+        let pitch = columns.next_multiple_of(UNIT_BYTES / element_bytes);
         Matrix {
-            shape,
+            shape: of.shape,
             strides: [pitch, 1],
             offset: 0,
+            batches: [of.batches[0], rows.saturating_mul(pitch)],
         }
     }
 
-    /// Elements from its first row to the end of its last pitch.
-    pub(super) fn room(&self) -> usize {
-        self.shape[0] * self.strides[0]
+    /// Elements from its first row to the end of its last pitch, of one matrix and of all.
+    pub(super) fn room(&self) -> [usize; 2] {
+        let room = self.shape[0].saturating_mul(self.strides[0]);
+        let before = (self.batches[0].max(1) - 1).saturating_mul(self.batches[1]);
+        [room, before.saturating_add(room)]
     }
 
     /// The dimension along which elements follow each other, rows (1) where both or none do.
@@ -112,6 +143,7 @@ impl Matrix {
         let fits = is_dense
             && pitch >= columns
             && pitch.is_multiple_of(unit)
+            && (!self.is_batched() || self.batches[1].is_multiple_of(unit))
             && self.offset.is_multiple_of(unit);
         fits.then_some(Matrix {
             strides: [pitch, 1],
@@ -124,17 +156,16 @@ impl Matrix {
         if self.is_empty() {
             return true;
         }
-        let [rows, columns] = self.shape;
-        let [row, column] = self.strides;
-        let holds = |outer: (usize, usize), inner: (usize, usize)| {
-            let (count, step) = outer;
-            let width = (inner.0.max(1) - 1)
-                .saturating_mul(inner.1)
-                .saturating_add(1);
-            (inner.0 <= 1 || inner.1 > 0) && (count <= 1 || step >= width)
-        };
-        let (by_row, by_column) = ((rows, row), (columns, column));
-        holds(by_row, by_column) || holds(by_column, by_row)
+        let mut dims = self.dims();
+        dims.sort_by_key(|&(_, step)| step);
+        let mut width = 1_usize;
+        dims.into_iter()
+            .filter(|&(count, _)| count > 1)
+            .all(|(count, step)| {
+                let is_apart = step >= width;
+                width = (count - 1).saturating_mul(step).saturating_add(width);
+                is_apart
+            })
     }
 }
 
@@ -142,7 +173,13 @@ impl std::fmt::Display for Matrix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [rows, columns] = self.shape;
         let [row, column] = self.strides;
-        write!(f, "{rows}x{columns} with strides {row} and {column}")
+        match self.batches {
+            [0 | 1, _] => write!(f, "{rows}x{columns} with strides {row} and {column}"),
+            [batches, batch] => write!(
+                f,
+                "{batches} times {rows}x{columns} with strides {batch}, {row} and {column}"
+            ),
+        }
     }
 }
 
@@ -155,6 +192,7 @@ mod tests {
             shape,
             strides,
             offset,
+            batches: [1, 0],
         }
     }
 

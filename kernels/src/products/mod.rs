@@ -1,18 +1,32 @@
-//! Matrix products of every shape, bf16 or f16 in and out.
+//! Matrix products of every shape.
 //!
 //! [`Products`] is what a program calls: it checks matrices of any strides, has [`plan::Plan::best`] choose an instance and its grid by a model of its
-//! time, and launches it. Below it are the kernels, which compute `C[M, N] = A[M, K] · B[N, K]ᵀ`: [`many_tiles`] has a persistent one for
-//! results of many tiles, [`few_tiles`] one whose clusters share the steps along K of a tile.
+//! time, and launches it. Below it are the kernels, which compute `C[M, N] = A[M, K] · B[N, K]ᵀ` of the element types of [`Operand`]: [`dense`] has a persistent one for
+//! results of many tiles ([`many_tiles`] is what is exported of it), [`few_tiles`] one whose clusters share the steps along K of a tile. What each is compiled for is a value, a [`form::Form`]; what
+//! happens to sums is an [`epilogue`], data or a closure of the author's.
 
 mod call;
+mod call_grouped;
 mod cases;
+mod check;
+pub mod dense;
+pub mod epilogue;
 mod error;
+mod factor;
 pub mod few_tiles;
-mod instances;
+mod finished;
+pub mod form;
+pub mod grouped;
+mod grouped_cases;
 pub mod many_tiles;
 mod matrix;
+mod options;
 pub mod plan;
 pub mod repack;
 
-pub use call::{CallPlan, Operand, Products};
+pub use call::Products;
+pub use check::CallPlan;
+pub use epilogue::{Activation, Axis, Epilogue, Place};
 pub use error::{Error, Result};
+pub use factor::{Operand, ResultOf, Stored};
+pub use options::Options;

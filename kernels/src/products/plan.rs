@@ -5,86 +5,136 @@
 
 use std::fmt;
 
-use super::many_tiles::{BK, INSTRUCTION_ROWS};
+use super::dense::{INSTRUCTION_ROWS, ManyTile};
+use super::factor::STAGE_BYTES;
+use super::few_tiles::FewTile;
 
 /// Multiprocessors of an H200, for which the model is fitted.
 pub const MULTIPROCESSORS: usize = 132;
 
-/// A kernel of this module, by what its const generics are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Instance {
-    /// [`many_tiles`](super::many_tiles::many_tiles): tiles of `[groups * rows, columns]`.
-    Many {
-        /// Consumer warpgroups.
-        groups: usize,
-        /// Rows of each.
-        rows: usize,
-        /// Columns of a tile.
-        columns: usize,
-    },
-    /// [`few_tiles`](super::few_tiles::few_tiles): tiles of `[groups * 64, columns]`, each of `ctas` CTAs along K.
-    Few {
-        /// CTAs of a cluster.
-        ctas: usize,
-        /// Consumer warpgroups.
-        groups: usize,
-        /// Columns of a tile.
-        columns: usize,
-        /// A and B are exchanged: rows of the tile are columns of C.
-        turned: bool,
-    },
+/// A product, as the choice of its kernel depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Need {
+    /// M, N and K.
+    pub size: [usize; 3],
+    /// Products of that size.
+    pub batches: usize,
+    /// Bytes of an element of A and B, and of the result.
+    pub element_bytes: [usize; 2],
+    /// Elements of A follow each other along M, those of B along N.
+    pub is_mn_major: [bool; 2],
 }
 
+impl Need {
+    /// One product of bf16 or f16 with results of the same type, contiguous along K.
+    pub fn of_16_bits(size: [usize; 3]) -> Need {
+        Need {
+            size,
+            batches: 1,
+            element_bytes: [2, 2],
+            is_mn_major: [false; 2],
+        }
+    }
+
+    /// Steps along K, each of [`STAGE_BYTES`].
+    fn steps(&self) -> usize {
+        (self.size[2] * self.element_bytes[0]).div_ceil(STAGE_BYTES)
+    }
+
+    /// Bytes of all matrices.
+    pub(super) fn bytes(&self) -> f64 {
+        let ([m, n, k], [of_operands, of_result]) = (self.size, self.element_bytes);
+        let of_one = (m * k + n * k) * of_operands + m * n * of_result;
+        (of_one * self.batches) as f64
+    }
+}
+
+/// A kernel of this module, by its tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Instance {
+    /// [`dense`](super::dense::dense).
+    Many(ManyTile),
+    /// [`few_tiles`](super::few_tiles::few_tiles).
+    Few(FewTile),
+}
+
+/// Tiles of `dense`: warpgroups, rows of each, columns, stages.
+const MANY: [[usize; 4]; 6] = [
+    [2, 64, 256, 4],
+    [3, 64, 192, 3],
+    [2, 128, 160, 3],
+    [2, 64, 192, 4],
+    [3, 64, 176, 3],
+    [2, 64, 128, 6],
+];
+
+/// Tiles of `few_tiles`: warpgroups, columns, stages of one CTA and of those of clusters; whether A and B are exchanged.
+const FEW: [(usize, usize, [usize; 2], bool); 8] = [
+    (1, 16, [8, 8], true),
+    (1, 32, [8, 8], true),
+    (1, 64, [8, 8], true),
+    (1, 16, [8, 8], false),
+    (1, 32, [8, 8], false),
+    (1, 64, [8, 8], false),
+    (1, 128, [6, 6], false),
+    (2, 128, [6, 3], false),
+];
+
+/// CTAs that share the steps along K of a tile.
+const CLUSTERS: [usize; 4] = [1, 2, 4, 8];
+
 /// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; 38] = {
-    let mut all = [many(2, 64, 256); 38];
-    let tiles = [
-        many(2, 64, 256),
-        many(3, 64, 192),
-        many(2, 128, 160),
-        many(2, 64, 192),
-        many(3, 64, 176),
-        many(2, 64, 128),
-    ];
+pub const INSTANCES: [Instance; MANY.len() + FEW.len() * CLUSTERS.len()] = {
+    let mut all = [many(MANY[0]); MANY.len() + FEW.len() * CLUSTERS.len()];
     let mut at = 0;
-    while at < tiles.len() {
-        all[at] = tiles[at];
+    while at < MANY.len() {
+        all[at] = many(MANY[at]);
         at += 1;
     }
-    let tiles = [
-        (1, 16, true),
-        (1, 32, true),
-        (1, 64, true),
-        (1, 16, false),
-        (1, 32, false),
-        (1, 64, false),
-        (1, 128, false),
-        (2, 128, false),
-    ];
-    let mut tile = 0;
-    while tile < tiles.len() {
-        let mut ctas = 1;
-        while ctas <= 8 {
-            let (groups, columns, turned) = tiles[tile];
-            all[at] = Instance::Few {
-                ctas,
-                groups,
-                columns,
-                turned,
-            };
-            at += 1;
-            ctas *= 2;
-        }
-        tile += 1;
+    while at < all.len() {
+        let index = at - MANY.len();
+        let (groups, columns, stages, turned) = FEW[index / CLUSTERS.len()];
+        let ctas = CLUSTERS[index % CLUSTERS.len()];
+        all[at] = Instance::Few(FewTile {
+            ctas,
+            groups,
+            columns,
+            stages: stages[(ctas > 1) as usize],
+            turned,
+        });
+        at += 1;
     }
     all
 };
 
-const fn many(groups: usize, rows: usize, columns: usize) -> Instance {
-    Instance::Many {
+const fn many([groups, rows, columns, stages]: [usize; 4]) -> Instance {
+    Instance::Many(ManyTile {
         groups,
         rows,
         columns,
+        stages,
+    })
+}
+
+impl Instance {
+    /// The instance with as many stages as there is room for beside results of so many bytes; `None` where it cannot compute what is needed.
+    pub fn fitted(self, need: &Need) -> Option<Instance> {
+        let fits = |is_mn_major: bool, extent: usize| !is_mn_major || extent.is_multiple_of(64);
+        match self {
+            Instance::Many(tile) => {
+                // Results are staged, and those of 4 bytes take the room of a stage or more.
+                let stages = if need.element_bytes[1] < 4 {
+                    tile.stages
+                } else {
+                    tile.stages - 1
+                };
+                let [rows, columns] = tile.shape();
+                let [a, b] = need.is_mn_major;
+                let is_able = stages >= 3 && fits(a, rows) && fits(b, columns);
+                is_able.then_some(Instance::Many(ManyTile { stages, ..tile }))
+            }
+            Instance::Few(_) => Some(self),
+        }
     }
 }
 
@@ -94,76 +144,80 @@ pub struct Plan {
     /// Which kernel.
     pub instance: Instance,
     /// The grid, in CTAs.
-    pub grid: [usize; 2],
+    pub grid: [usize; 3],
     /// The predicted time.
     pub microseconds: f64,
 }
 
 impl Plan {
-    /// The plan of an instance for `C[m, n] = A[m, k] · B[n, k]ᵀ`.
-    pub fn of(instance: Instance, [m, n, k]: [usize; 3]) -> Plan {
-        let size = [m, n, k];
+    /// The plan of an instance, which is fitted to what is needed.
+    pub fn of(instance: Instance, need: &Need) -> Plan {
+        let [m, n, _] = need.size;
         match instance {
-            Instance::Many {
-                groups,
-                rows,
-                columns,
-            } => {
-                let tiles = m.div_ceil(groups * rows) * n.div_ceil(columns);
+            Instance::Many(tile) => {
+                let [rows, columns] = tile.shape();
+                let tiles = m.div_ceil(rows) * n.div_ceil(columns) * need.batches;
                 // The fewest programs with as many waves: those that idle in the last one lower the clock of the others.
                 let waves = tiles.div_ceil(MULTIPROCESSORS);
                 let programs = tiles.div_ceil(waves.max(1));
                 Plan {
                     instance,
-                    grid: [programs, 1],
+                    grid: [programs, 1, 1],
                     microseconds: many_microseconds(
-                        [groups * rows, columns],
-                        programs,
-                        waves,
-                        size,
+                        [rows, columns],
+                        [programs, waves, tiles],
+                        need,
                     ),
                 }
             }
-            Instance::Few {
-                ctas,
-                groups,
-                columns,
-                turned,
-            } => {
-                let (rows, columns_of_c) = if turned { (n, m) } else { (m, n) };
+            Instance::Few(tile) => {
+                let (rows, columns) = if tile.turned { (n, m) } else { (m, n) };
                 let grid = [
-                    rows.div_ceil(groups * INSTRUCTION_ROWS) * ctas,
-                    columns_of_c.div_ceil(columns),
+                    rows.div_ceil(tile.groups * INSTRUCTION_ROWS) * tile.ctas,
+                    columns.div_ceil(tile.columns),
+                    need.batches,
                 ];
                 Plan {
                     instance,
                     grid,
-                    microseconds: few_microseconds(groups, columns, ctas, grid, size),
+                    microseconds: few_microseconds(tile, grid, need),
                 }
             }
         }
     }
 
-    /// The plan of every instance for `C[m, n] = A[m, k] · B[n, k]ᵀ`, that with the least time first.
-    pub fn all(size: [usize; 3]) -> Vec<Plan> {
-        let mut plans = INSTANCES.map(|instance| Plan::of(instance, size)).to_vec();
+    /// The plan of every instance that can compute it, that with the least time first.
+    pub fn all(need: &Need) -> Vec<Plan> {
+        let mut plans: Vec<Plan> = Plan::able(need).collect();
         plans.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
         plans
     }
 
-    /// The plan with the least time for `C[m, n] = A[m, k] · B[n, k]ᵀ`, the first of equal ones.
-    pub fn best(size: [usize; 3]) -> Plan {
-        let plans = INSTANCES.map(|instance| Plan::of(instance, size));
-        let [first, others @ ..] = plans;
-        others.into_iter().fold(first, |best, plan| {
+    /// The plan with the least time, the first of equal ones.
+    pub fn best(need: &Need) -> Plan {
+        let better = |best: Plan, plan: Plan| {
             if plan.microseconds < best.microseconds {
                 plan
             } else {
                 best
             }
-        })
+        };
+        let best = Plan::able(need).reduce(better);
+        best.expect("tiles of 128 x 256 take operands of any order")
+    }
+
+    fn able(need: &Need) -> impl Iterator<Item = Plan> {
+        let fitted = INSTANCES
+            .into_iter()
+            .filter_map(|instance| instance.fitted(need));
+        fitted
+            .map(|instance| Plan::of(instance, need))
+            .filter(|plan| plan.grid[1..].iter().all(|&ctas| ctas <= MOST_ALONG_Y))
     }
 }
+
+/// CTAs of a grid along y and along z.
+pub(super) const MOST_ALONG_Y: usize = tilekit::target::SM_90A.grid[1] as usize;
 
 /// Cycles of a step of 64 along K of one tile, where shared memory is not the limit.
 fn step_cycles([rows, columns]: [usize; 2]) -> f64 {
@@ -175,9 +229,8 @@ fn step_cycles([rows, columns]: [usize; 2]) -> f64 {
 }
 
 /// Microseconds that memory takes at least: DRAM, and L2.
-fn memory_microseconds([m, n, k]: [usize; 3], l2_bytes: f64) -> f64 {
-    let bytes = 2.0 * (m * k + n * k + m * n) as f64;
-    (bytes / 4.25e6 + 3.5).max(l2_bytes / 12.5e6 + 5.0)
+fn memory_microseconds(need: &Need, l2_bytes: f64) -> f64 {
+    (need.bytes() / 4.25e6 + 3.5).max(l2_bytes / 12.5e6 + 5.0)
 }
 
 /// The clock, in cycles a microsecond, at this share of full use of the tensor cores: power sets it.
@@ -185,22 +238,16 @@ fn clock(share: f64) -> f64 {
     (1.66e3 * (0.918 / share.max(0.01)).cbrt()).min(1.98e3)
 }
 
-fn many_microseconds(
-    tile: [usize; 2],
-    programs: usize,
-    waves: usize,
-    [m, n, k]: [usize; 3],
-) -> f64 {
-    let steps = k.div_ceil(BK) as f64;
+fn many_microseconds(tile: [usize; 2], [programs, waves, tiles]: [usize; 3], need: &Need) -> f64 {
+    let ([m, n, _], steps) = (need.size, need.steps() as f64);
     let area = (tile[0] * tile[1]) as f64;
     let step = step_cycles(tile);
     let end = 350.0 + 1270.0 * area / 32768.0;
     let cycles = 10600.0 + waves as f64 * (steps * step + end);
     let use_in_wave = steps * area / 32.0 / (steps * step + end);
     let share = use_in_wave * programs as f64 / MULTIPROCESSORS as f64;
-    let tiles = (m.div_ceil(tile[0]) * n.div_ceil(tile[1])) as f64;
-    let l2_bytes = tiles * steps * (tile[0] + tile[1]) as f64 * 128.0;
-    let time = (cycles / clock(share)).max(memory_microseconds([m, n, k], l2_bytes));
+    let l2_bytes = tiles as f64 * steps * (tile[0] + tile[1]) as f64 * 128.0;
+    let time = (cycles / clock(share)).max(memory_microseconds(need, l2_bytes));
     // TMA loads of boxes that are mostly outside of a matrix are slow: 128x128 for 16 columns took twice as long.
     let is_mostly_outside = 2 * m < tile[0] || 2 * n < tile[1];
     if is_mostly_outside { 2.0 * time } else { time }
@@ -215,16 +262,16 @@ fn resident(ctas: usize) -> usize {
     }
 }
 
-fn few_microseconds(
-    groups: usize,
-    columns: usize,
-    ctas: usize,
-    grid: [usize; 2],
-    size: [usize; 3],
-) -> f64 {
+fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> f64 {
+    let FewTile {
+        ctas,
+        groups,
+        columns,
+        ..
+    } = tile;
     let rows = groups * INSTRUCTION_ROWS;
-    let steps = size[2].div_ceil(BK).div_ceil(ctas) as f64;
-    let all = grid[0] * grid[1];
+    let steps = need.steps().div_ceil(ctas) as f64;
+    let all: usize = grid.iter().product();
     let area = (rows * columns) as f64;
     let stage = (rows + columns) as f64 * 128.0;
     // Stages of narrow tiles leave room for a second CTA.
@@ -244,7 +291,7 @@ fn few_microseconds(
     };
     let cycles = 7800.0 + waves * (steps * step + exchange);
     let l2_bytes = all as f64 * steps * stage;
-    let memory = memory_microseconds(size, l2_bytes);
+    let memory = memory_microseconds(need, l2_bytes);
     // The exchange begins when the last loads have completed.
     (cycles / 1.9e3).max(memory + exchange / 1.9e3)
 }
@@ -252,19 +299,18 @@ fn few_microseconds(
 impl fmt::Display for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Instance::Many {
-                groups,
-                rows,
-                columns,
-            } => write!(f, "{}x{columns}", groups * rows),
-            Instance::Few {
-                ctas,
-                groups,
-                columns,
-                turned,
-            } => {
-                let rows = groups * INSTRUCTION_ROWS;
-                let turned = if turned { ", A and B exchanged" } else { "" };
+            Instance::Many(tile) => {
+                let [rows, columns] = tile.shape();
+                write!(f, "{rows}x{columns}")
+            }
+            Instance::Few(tile) => {
+                let rows = tile.groups * INSTRUCTION_ROWS;
+                let turned = if tile.turned {
+                    ", A and B exchanged"
+                } else {
+                    ""
+                };
+                let (columns, ctas) = (tile.columns, tile.ctas);
                 write!(f, "{rows}x{columns} by {ctas} CTAs along K{turned}")
             }
         }
@@ -273,13 +319,11 @@ impl fmt::Display for Instance {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [x, y] = self.grid;
+        let ctas: usize = self.grid.iter().product();
         write!(
             f,
-            "{}, {} CTAs, {:.1} us",
-            self.instance,
-            x * y,
-            self.microseconds
+            "{}, {ctas} CTAs, {:.1} us",
+            self.instance, self.microseconds
         )
     }
 }
@@ -290,7 +334,7 @@ mod tests {
 
     #[track_caller]
     fn check(size: [usize; 3], expected: &str) {
-        let plan = Plan::best(size).to_string();
+        let plan = Plan::best(&Need::of_16_bits(size)).to_string();
         assert!(plan.starts_with(expected), "{size:?}: {plan}");
     }
 
@@ -316,7 +360,7 @@ mod tests {
     #[test]
     fn every_plan_has_ctas_and_a_finite_time() {
         for size in [[1, 1, 1], [1, 16384, 64], [16384, 1, 8], [7, 9, 16384]] {
-            for plan in Plan::all(size) {
+            for plan in Plan::all(&Need::of_16_bits(size)) {
                 assert!(plan.grid.iter().all(|&ctas| ctas > 0), "{plan}");
                 assert!(plan.microseconds.is_finite(), "{plan}");
             }

@@ -2,6 +2,8 @@
 
 use tilekit::prelude::*;
 
+use super::factor::Stored;
+
 /// The tile of a program.
 pub(super) const TILE: usize = 64;
 
@@ -14,33 +16,40 @@ fn along(axis: usize) -> Blocked {
     }
 }
 
-/// `target[i, j] = source[i, j]` for `i < rows` and `j < columns`, each at its own offset and strides in elements, and 0 where `is_there` is 0. Elements of the
+/// `target[i, j] = source[i, j]` for `i < rows` and `j < columns`, each at its own offset and strides in elements, and 0 where `is_there` is 0; of each matrix of a
+/// batch, of which the grid has one along z. Elements of the
 /// source are loaded along dimension `FROM`, and stored along dimension `TO`: each has neighbours in memory there.
 #[kernel(warps = 4, instances(<bf16, 1, 1>, <bf16, 0, 1>))]
-#[allow(clippy::too_many_arguments, reason = "two places of four numbers each")]
-pub fn repack<T: Float, const FROM: usize, const TO: usize>(
+#[allow(clippy::too_many_arguments, reason = "two places of five numbers each")]
+pub fn repack<T: Stored, const FROM: usize, const TO: usize>(
     source: Ptr<T>,
     source_offset: i64,
     source_row: i64,
     source_column: i64,
+    source_batch: i64,
     target: Ptr<T>,
     target_offset: i64,
     target_row: i64,
     target_column: i64,
+    target_batch: i64,
     rows: i32,
     columns: i32,
     is_there: i32,
 ) {
+    let (source, target) = (source.cast::<T::Bits>(), target.cast::<T::Bits>());
     let place = |axis: usize| {
         let layout = along(axis);
         let row = program_id(0) * TILE + arange(0..TILE, Slice::new(1, layout.clone()));
         let column = program_id(1) * TILE + arange(0..TILE, Slice::new(0, layout));
         (row.expand_dims(1), column.expand_dims(0))
     };
+    let batch = program_id(2).cast::<i64>();
+    let source_offset = source_offset + batch * source_batch;
+    let target_offset = target_offset + batch * target_batch;
     let (row, column) = place(FROM);
     let at = row.cast::<i64>() * source_row + column.cast::<i64>() * source_column + source_offset;
     let inside = (row < rows) & (column < columns) & (is_there != 0);
-    let elements = source.at(at).mask(inside).other(0.0).load();
+    let elements = source.at(at).mask(inside).other(0).load();
     let (row, column) = place(TO);
     let at = row.cast::<i64>() * target_row + column.cast::<i64>() * target_column + target_offset;
     let inside = (row < rows) & (column < columns);

@@ -1,5 +1,6 @@
 //! Epilogue buffers from which results are stored by TMA.
 
+use gluon_lang::lang::Coordinates;
 use gluon_lang::lang::prelude::*;
 
 use crate::schedule::TileScheduler;
@@ -76,7 +77,7 @@ impl EpilogueTurn {
 }
 
 impl<T: Element> EpilogueStore<T> {
-    /// Buffers for blocks of `map`.
+    /// Buffers for blocks of `map`: of rows and columns, behind dimensions of 1 if it has more.
     #[track_caller]
     pub fn alloc(map: TensorMap<T>, turns: Turns) -> Self {
         let Turns {
@@ -110,13 +111,28 @@ impl<T: Element> EpilogueStore<T> {
         let is_first = group < self.turns.buffers;
         let passed_on = if is_first { parity ^ 1 } else { parity };
         self.ready.index(group).wait(passed_on);
-        self.tile(group)
+        let tile = self.tile(group);
+        match *tile.shape() {
+            [.., rows, columns] if tile.shape().len() > 2 => tile.reshape([rows, columns]),
+            _ => tile,
+        }
     }
 
     /// Fills the buffer of `group` when it is its turn. All warps of the group call it.
     #[track_caller]
     pub fn fill(self, group: usize, turn: EpilogueTurn, result: Tensor<T>) -> EpilogueTurn {
-        self.buffer(group, turn.parity).store(result);
+        self.fill_by(group, turn, |buffer| buffer.store(result))
+    }
+
+    /// The same by `store`, which fills the buffer: part by part, where all of a result at once would take too many registers.
+    #[track_caller]
+    pub fn fill_by(
+        self,
+        group: usize,
+        turn: EpilogueTurn,
+        store: impl FnOnce(Smem<T>),
+    ) -> EpilogueTurn {
+        store(self.buffer(group, turn.parity));
         fence_async_shared();
         let filled = self.filled.index(group).arrival();
         filled.by(Arrivers::Warp).arrive();
@@ -131,7 +147,7 @@ impl<T: Element> EpilogueStore<T> {
         group: usize,
         turn: EpilogueTurn,
         map: TensorMap<T>,
-        at: [Scalar<i32>; 2],
+        at: impl Coordinates,
     ) -> EpilogueTurn {
         self.filled.index(group).wait(turn.parity);
         map.store(at, self.tile(group));

@@ -54,6 +54,12 @@ impl RaggedTile {
         self.end_row
     }
 
+    /// Its number within the group, of as many as cover it: for an order of the caller's own, such as that of
+    /// [`GroupedRows`](super::GroupedRows).
+    pub fn number(&self) -> Scalar<i32> {
+        self.within
+    }
+
     /// Its row and column of tiles within the group: column by column.
     #[track_caller]
     pub fn place(&self) -> [Scalar<i32>; 2] {

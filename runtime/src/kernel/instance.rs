@@ -19,8 +19,8 @@ impl Instance {
     /// That of a kernel function.
     pub fn of<H, K: KernelFn<H> + Send + Sync + 'static>(kernel: K) -> Instance {
         Instance {
+            type_name: kernel.path(),
             trace: Arc::new(move || kernel.trace()),
-            type_name: std::any::type_name::<K>().into(),
         }
     }
 

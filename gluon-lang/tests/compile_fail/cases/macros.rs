@@ -64,3 +64,14 @@ union Both { //~ a union cannot be an `Aggregate`: its active field is unknown
     a: u32,
     b: f32,
 }
+#[kernel]
+fn fixed_later(
+    n: i32,
+    #[fixed] count: usize, //~ only the first parameter of a kernel can be `#[fixed]`
+) {}
+
+#[kernel(instances(<f32>))] //~ `count` is `#[fixed]`
+fn fixed_with_instances<T: Float>(#[fixed] count: usize, x: Ptr<T>) {}
+
+#[kernel]
+fn fixed_to(#[fixed(8)] count: usize, n: i32) {} //~ unexpected token

@@ -1,0 +1,317 @@
+//! Checks of a call, and what follows from them.
+
+use std::fmt;
+
+use tilekit::prelude::*;
+use tilekit::{Buffer, TensorView};
+
+use super::epilogue::Axis;
+use super::error::{Result, expect};
+use super::factor::{Operand, ResultOf};
+use super::form::Side;
+use super::matrix::Matrix;
+use super::options::Options;
+use super::plan::{MOST_ALONG_Y, Need, Plan};
+
+pub(super) type View<'a, T> = TensorView<'a, T>;
+
+/// How a call computes its product.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallPlan {
+    /// The kernel and its grid; none where there is nothing to compute.
+    pub product: Option<Plan>,
+    /// Cᵀ = Bᵀ · Aᵀ is computed, since C lies column by column.
+    pub is_transposed: bool,
+    /// What is copied, and why.
+    pub copies: Vec<String>,
+}
+
+impl fmt::Display for CallPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.product {
+            Some(plan) => write!(f, "{plan}")?,
+            None => write!(f, "no product")?,
+        }
+        if self.is_transposed {
+            write!(f, "; as the transpose")?;
+        }
+        self.copies
+            .iter()
+            .try_for_each(|copy| write!(f, "; {copy}"))
+    }
+}
+
+/// Where an operand is taken from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Taken {
+    /// From where it lies: as rows of M or N, or as rows of K.
+    InPlace(Matrix, Side),
+    /// From a copy in rows of K.
+    Copied(Matrix, Side),
+    /// Nothing along K counts as one zero.
+    Zeros(Matrix),
+}
+
+impl Taken {
+    /// Operands of 16 bits may be contiguous along M or N; all others are along K.
+    pub(super) fn of(matrix: Matrix, element_bytes: usize) -> Taken {
+        let [rows, along_k] = matrix.shape;
+        if along_k == 0 {
+            let zeros = Matrix {
+                shape: [rows, 1],
+                batches: [1, 0],
+                ..matrix
+            };
+            return Taken::Zeros(Matrix::padded(zeros, element_bytes));
+        }
+        let side = |is_mn_major| Side {
+            is_mn_major,
+            is_batched: matrix.is_batched(),
+        };
+        let turned = || matrix.transposed().in_rows(element_bytes);
+        match matrix.in_rows(element_bytes) {
+            Some(place) => Taken::InPlace(place, side(false)),
+            None => match turned().filter(|_| element_bytes == 2) {
+                Some(place) => Taken::InPlace(place, side(true)),
+                None => Taken::Copied(Matrix::padded(matrix, element_bytes), side(false)),
+            },
+        }
+    }
+
+    pub(super) fn side(self) -> Side {
+        match self {
+            Taken::InPlace(_, side) | Taken::Copied(_, side) => side,
+            Taken::Zeros(_) => Side::default(),
+        }
+    }
+}
+
+/// A call that has been checked: `result[M, N] = x[M, K] · y[N, K]ᵀ`, and where the matrices lie.
+pub(super) struct Call {
+    pub(super) size: [usize; 3],
+    pub(super) batches: usize,
+    /// X and Y.
+    pub(super) factors: [Matrix; 2],
+    pub(super) taken: [Taken; 2],
+    pub(super) result: Matrix,
+    /// What is added, if it is not the result itself.
+    pub(super) source: Option<Matrix>,
+    pub(super) is_transposed: bool,
+    element_bytes: [usize; 2],
+}
+
+impl Call {
+    /// `turns` says that the transpose may be computed instead.
+    pub(super) fn check<T: Operand, O: ResultOf<T>>(
+        [a, b]: [&View<'_, T>; 2],
+        c: &View<'_, O>,
+        options: &Options<'_, O>,
+        turns: bool,
+    ) -> Result<Call> {
+        let [x, y] = [Matrix::of("a", a)?, Matrix::of("b", b)?.transposed()];
+        let result = Matrix::of("c", c)?;
+        check_shapes([x, y], result)?;
+        check_result(result, size_of::<O>())?;
+        let source = match options.source.filter(|_| options.has_source()) {
+            Some(view) => Some(check_source(Matrix::of("options.source", view)?, result)?),
+            None => None,
+        };
+        check_numbers(options, result.shape)?;
+        let element_bytes = [size_of::<T>(), size_of::<O>()];
+        // The transpose of a column-major result is one in rows.
+        let turned = result.transposed();
+        let in_rows = |matrix: Matrix| matrix.in_rows(element_bytes[1]).is_some();
+        let is_transposed = turns && !in_rows(result) && in_rows(turned);
+        let (x, y, result, source) = if is_transposed {
+            (y, x, turned, source.map(Matrix::transposed))
+        } else {
+            (x, y, result, source)
+        };
+        Ok(Call {
+            size: [x.shape[0], y.shape[0], x.shape[1]],
+            batches: result.batches[0],
+            factors: [x, y],
+            taken: [x, y].map(|matrix| Taken::of(matrix, element_bytes[0])),
+            result,
+            source,
+            is_transposed,
+            element_bytes,
+        })
+    }
+
+    /// Whether there is nothing to compute.
+    pub(super) fn is_empty(&self) -> bool {
+        self.result.is_empty()
+    }
+
+    pub(super) fn need(&self) -> Need {
+        Need {
+            size: self.size,
+            batches: self.batches,
+            element_bytes: self.element_bytes,
+            is_mn_major: self.taken.map(|taken| taken.side().is_mn_major),
+        }
+    }
+
+    pub(super) fn plan(&self) -> CallPlan {
+        let is_product = !self.is_empty() && self.size[2] > 0;
+        CallPlan {
+            product: is_product.then(|| Plan::best(&self.need())),
+            is_transposed: self.is_transposed,
+            copies: if is_product {
+                self.copies()
+            } else {
+                Vec::new()
+            },
+        }
+    }
+
+    fn copies(&self) -> Vec<String> {
+        let names = if self.is_transposed {
+            ["b", "a"]
+        } else {
+            ["a", "b"]
+        };
+        let mut copies = Vec::new();
+        for ((matrix, taken), name) in self.factors.iter().zip(self.taken).zip(names) {
+            if let Taken::Copied(to, _) = taken {
+                copies.push(copied(name, *matrix, to.strides[0]));
+            }
+        }
+        let results = [("c", Some(self.result)), ("options.source", self.source)];
+        for (name, matrix) in results {
+            if let Some(matrix) = matrix.filter(|matrix| self.is_copied(*matrix)) {
+                let pitch = self.padded(matrix).strides[0];
+                copies.push(copied(name, matrix, pitch));
+            }
+        }
+        copies
+    }
+
+    /// Whether a matrix of results goes through a workspace.
+    fn is_copied(&self, matrix: Matrix) -> bool {
+        matrix.in_rows(self.element_bytes[1]).is_none()
+    }
+
+    /// How results lie in a workspace.
+    pub(super) fn padded(&self, matrix: Matrix) -> Matrix {
+        Matrix::padded(matrix, self.element_bytes[1])
+    }
+}
+
+fn copied(name: &str, matrix: Matrix, pitch: usize) -> String {
+    // The strides of B itself: what is multiplied is its transpose.
+    let own = if name == "b" {
+        matrix.transposed()
+    } else {
+        matrix
+    };
+    let [row, column] = own.strides;
+    format!("`{name}` copied: strides {row} and {column}, where rows of {pitch} are taken")
+}
+
+fn check_shapes([x, y]: [Matrix; 2], result: Matrix) -> Result<()> {
+    let ([m, k], [n, depth]) = (x.shape, y.shape);
+    let rows = || format!("{depth} rows");
+    expect(depth == k, "b", rows, format!("{k}, the columns of a"))?;
+    expect(
+        result.shape == [m, n],
+        "c",
+        || format!("shape {:?}", result.shape),
+        format!("{:?}: the rows of a, the columns of b", [m, n]),
+    )?;
+    let batches = result.batches[0];
+    for (name, matrix) in [("a", x), ("b", y)] {
+        let found = matrix.batches[0];
+        expect(
+            found == batches || found == 1,
+            name,
+            || format!("{found} matrices"),
+            format!("{batches}, as many as c has, or one for all"),
+        )?;
+    }
+    expect(
+        batches <= MOST_ALONG_Y,
+        "c",
+        || format!("{batches} matrices"),
+        format!("at most {MOST_ALONG_Y}"),
+    )
+}
+
+pub(super) fn check_result(result: Matrix, element_bytes: usize) -> Result<()> {
+    expect(
+        result.is_apart(),
+        "c",
+        || format!("{result}"),
+        "rows or columns that do not overlap",
+    )?;
+    check_room("c", result, element_bytes)
+}
+
+/// Indices have 32 bits.
+fn check_room(name: &'static str, matrix: Matrix, element_bytes: usize) -> Result<()> {
+    let padded = Matrix::padded(matrix, element_bytes).room()[0];
+    let room = matrix.room()[0].max(padded);
+    expect(
+        i32::try_from(room).is_ok(),
+        name,
+        || format!("{room} elements with their gaps"),
+        format!("at most {}: indices have 32 bits", i32::MAX),
+    )
+}
+
+fn check_source(source: Matrix, result: Matrix) -> Result<Matrix> {
+    let name = "options.source";
+    let (found, wanted) = (source.shape, result.shape);
+    expect(
+        found == wanted,
+        name,
+        || format!("shape {found:?}"),
+        format!("{wanted:?}, as c"),
+    )?;
+    let (found, wanted) = (source.batches[0], result.batches[0]);
+    expect(
+        found == wanted || found == 1,
+        name,
+        || format!("{found} matrices"),
+        format!("{wanted}, as many as c has, or one for all"),
+    )?;
+    check_room(name, source, 1)?;
+    let batch = if found == 1 { 0 } else { source.batches[1] };
+    Ok(Matrix {
+        batches: [source.batches[0], batch],
+        ..source
+    })
+}
+
+/// Scales and bias have as many numbers as there are rows or columns.
+fn check_numbers<O: DeviceElement>(options: &Options<'_, O>, shape: [usize; 2]) -> Result<()> {
+    let of_axis = |axis: Axis| match axis {
+        Axis::Rows => (shape[0], "rows"),
+        Axis::Columns => (shape[1], "columns"),
+    };
+    let scales = [
+        ("options.a_scales", options.a_scales, Axis::Rows),
+        ("options.b_scales", options.b_scales, Axis::Columns),
+    ];
+    for (name, scales, axis) in scales {
+        let (count, lines) = of_axis(axis);
+        let found = scales.map_or(1, Buffer::len);
+        expect(
+            found == 1 || found == count,
+            name,
+            || format!("{found} numbers"),
+            format!("1, or {count}: one for each of the {lines} of c"),
+        )?;
+    }
+    let Some((bias, axis)) = options.bias else {
+        return Ok(());
+    };
+    let (count, lines) = of_axis(axis);
+    expect(
+        bias.len() == count,
+        "options.bias",
+        || format!("{} numbers", bias.len()),
+        format!("{count}: one for each of the {lines} of c"),
+    )
+}

@@ -1,0 +1,226 @@
+//! Products with many tiles, of any layout, type and epilogue: a persistent kernel, warp-specialized. A producer warp issues TMA loads into a ring of stages, consumer
+//! warpgroups multiply some rows of a tile each, and a warp for each of them issues the TMA store of its rows, so that the next tile is
+//! loaded and multiplied while the last one is stored.
+
+use std::fmt;
+
+use tilekit::prelude::*;
+
+use super::epilogue::{Data, Epilogue};
+use super::factor::{Operand, ResultOf, depth, unit};
+use super::finished::Finished;
+use super::form::{Form, Source, block_of, swizzle_of};
+use super::plan::MULTIPROCESSORS;
+
+/// Rows of one `wgmma`.
+pub(super) const INSTRUCTION_ROWS: usize = 64;
+
+/// A tile of [`dense`]: `[groups * rows, columns]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ManyTile {
+    /// Consumer warpgroups.
+    pub groups: usize,
+    /// Rows of each.
+    pub rows: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Stages of the ring.
+    pub stages: usize,
+}
+
+impl ManyTile {
+    /// Rows and columns.
+    pub fn shape(self) -> [usize; 2] {
+        [self.groups * self.rows, self.columns]
+    }
+
+    /// Registers of a consumer thread, and of a thread that loads or stores.
+    pub(super) fn registers(self) -> [u32; 2] {
+        if self.groups == 3 {
+            [160, 32]
+        } else {
+            [232, 40]
+        }
+    }
+}
+
+impl fmt::Display for ManyTile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ManyTile {
+            groups,
+            rows,
+            columns,
+            stages,
+        } = self;
+        write!(f, "{groups}x{rows}x{columns}x{stages}")
+    }
+}
+
+/// Rows of tiles in a group, such that a wave of tiles reads the fewest rows of A and B.
+pub(super) fn rows_of_group([rows, columns]: [usize; 2]) -> usize {
+    let read = |group: usize| group * rows + MULTIPROCESSORS.div_ceil(group) * columns;
+    [4, 8, 16, 32]
+        .into_iter()
+        .min_by_key(|&group| read(group))
+        .unwrap_or(16)
+}
+
+/// The tiles of all products of a batch, one product after the other.
+#[derive(Clone, Copy, Aggregate)]
+struct Tiles {
+    of_product: GroupedRows,
+    batches: Scalar<i32>,
+    is_batched: bool,
+}
+
+impl Tiles {
+    #[device]
+    fn of_program(self) -> Range<i32> {
+        let count = self.of_product.count();
+        let all = if self.is_batched {
+            count * self.batches
+        } else {
+            count
+        };
+        range(program_id(0), all).step(num_programs(0))
+    }
+
+    /// Product, row and column of tiles.
+    #[device]
+    fn place(self, tile: Scalar<i32>) -> [Scalar<i32>; 3] {
+        let (batch, tile) = if self.is_batched {
+            let count = self.of_product.count();
+            (tile / count, tile % count)
+        } else {
+            (scalar(0), tile)
+        };
+        let [row, column] = self.of_product.place(tile);
+        [batch, row, column]
+    }
+}
+
+/// The product, in tiles: each consumer warpgroup multiplies some rows of one. Edges need no code:
+/// TMA loads read zeros outside of a tensor, and TMA stores drop what is written there. `size` is M, N, K and the products of a batch. Without `data`, sums are stored as they are.
+#[device]
+pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    form: Form<ManyTile, E>,
+    maps: (TensorMap<T>, TensorMap<T>, TensorMap<O>),
+    size: [Scalar<i32>; 4],
+    data: Option<Data<O>>,
+) {
+    let [m, n, k, batches] = size;
+    let (a, b, c) = maps;
+    let tile = form.tile;
+    let [rows_of_tile, columns] = tile.shape();
+    let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let turns = Turns::of_warpgroups(tile.groups).with_buffers(1);
+    let epilogue = EpilogueStore::alloc(c, turns);
+    let of_product = GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape()));
+    let tiles = Tiles {
+        of_product,
+        batches,
+        is_batched: form.is_batched,
+    };
+    let steps = steps_along(k, depth::<T>());
+    let a = Source::new(a, form.sides[0], rows_of_tile);
+    let b = Source::new(b, form.sides[1], columns);
+
+    let multiply = |part: usize| {
+        let rows = part * tile.rows..(part + 1) * tile.rows;
+        let (mut at, mut turn) = (pipeline.start(), epilogue.start());
+        for number in tiles.of_program() {
+            let mut acc = T::zeros([tile.rows, columns], columns);
+            for _ in range(0, steps) {
+                let stage = pipeline.consumer_wait(at);
+                let (of_a, of_b) = stage.tiles;
+                let of_a = a.by_rows(of_a).slice(0, rows.clone());
+                acc = acc.mma(of_a, b.by_rows(of_b).transpose()).wait(0);
+                at = pipeline.consumer_release(stage).advance();
+            }
+            let sums = acc.wait_all();
+            let [batch, row, column] = tiles.place(number);
+            let first = [row * rows_of_tile + part * tile.rows, column * columns];
+            turn = epilogue.fill_by(part, turn, |buffer| {
+                let Some(data) = data else {
+                    return buffer.store(sums.cast::<O>());
+                };
+                let size = [m, n];
+                let finished = Finished {
+                    first,
+                    batch,
+                    size,
+                    data,
+                };
+                finished.store(form.epilogue, sums, buffer);
+            });
+        }
+    };
+    let store = |part: usize| {
+        let mut turn = epilogue.start();
+        for number in tiles.of_program() {
+            let [batch, row, column] = tiles.place(number);
+            let at = [row * rows_of_tile + part * tile.rows, column * columns];
+            turn = if form.is_batched {
+                epilogue.store(part, turn, c, [batch, at[0], at[1]])
+            } else {
+                epilogue.store(part, turn, c, at)
+            };
+        }
+    };
+    let load = || {
+        let mut at = pipeline.start();
+        for number in tiles.of_program() {
+            let [batch, row, column] = tiles.place(number);
+            for step in range(0, steps) {
+                let stage = pipeline.producer_acquire(at);
+                let (of_a, of_b) = stage.tiles;
+                a.load([batch, row * rows_of_tile, step], of_a, stage.full);
+                b.load([batch, column * columns, step], of_b, stage.full);
+                at = pipeline.commit(stage).advance();
+            }
+        }
+    };
+    let [of_consumers, of_others] = tile.registers();
+    warp_specialize()
+        .registers(of_consumers)
+        .main(|| multiply(0))
+        .workers(1..tile.groups, Warps(4).registers(of_consumers), multiply)
+        .worker(Warps(1).registers(of_others), load)
+        .workers(0..tile.groups, Warps(1).registers(of_others), store)
+        .run();
+}
+
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch. The rows of the source are `source_pitch` elements apart.
+#[kernel(warps = 4, min_ctas_per_sm = 1)]
+pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<ManyTile, E>,
+    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
+    a: TensorMap<T>,
+    #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
+    b: TensorMap<T>,
+    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
+    c: TensorMap<O>,
+    m: i32,
+    n: i32,
+    k: i32,
+    batches: i32,
+    alpha: f32,
+    beta: f32,
+    source: Ptr<O>,
+    #[multiple_of(unit::<O>())] source_pitch: i32,
+    #[multiple_of(unit::<O>())] source_batch: i64,
+    bias: Ptr<O>,
+    a_scales: Ptr<f32>,
+    b_scales: Ptr<f32>,
+) {
+    let data = Data {
+        alpha,
+        beta,
+        source,
+        source_pitch,
+        source_batch,
+        bias,
+        scales: [a_scales, b_scales],
+    };
+    multiply_tiles(form, (a, b, c), [m, n, k, batches], Some(data));
+}

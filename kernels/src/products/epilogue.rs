@@ -1,0 +1,275 @@
+//! Epilogues: what happens to sums before they are stored, as types and closures that are traced into the kernel.
+
+use std::fmt;
+
+use tilekit::library::epilogue::{gelu, relu, silu};
+use tilekit::prelude::*;
+
+/// The numbers of a call that an epilogue may use.
+#[derive(Clone, Copy, Aggregate)]
+pub struct Data<O> {
+    /// The factor of products.
+    pub alpha: Scalar<f32>,
+    /// The factor of the source.
+    pub beta: Scalar<f32>,
+    pub(super) source: Ptr<O>,
+    pub(super) source_pitch: Scalar<i32>,
+    pub(super) source_batch: Scalar<i64>,
+    pub(super) bias: Ptr<O>,
+    pub(super) scales: [Ptr<f32>; 2],
+}
+
+/// Where sums stand in the result, and the numbers of the call. Rows and columns are tensors that broadcast against the sums.
+#[derive(Clone, Copy, Aggregate)]
+pub struct Place<O> {
+    /// The row of the result.
+    pub row: Tensor<i32>,
+    /// The column of the result.
+    pub column: Tensor<i32>,
+    /// Which product of a batch.
+    pub batch: Scalar<i32>,
+    /// Rows and columns of the result; sums beyond them are not stored.
+    pub size: [Scalar<i32>; 2],
+    /// What the call was given.
+    pub data: Data<O>,
+}
+
+impl<O: Numeric> Place<O> {
+    /// The source of the call.
+    #[device]
+    pub fn source(self) -> Tensor<f32> {
+        let data = self.data;
+        let inside = (self.row < self.size[0]) & (self.column < self.size[1]);
+        let source = data.source + self.batch.cast::<i64>() * data.source_batch;
+        let at = self.row * data.source_pitch + self.column;
+        let source = source.at(at).mask(inside).other(O::ZERO).load();
+        source.cast::<f32>()
+    }
+
+    /// The bias of the call, a number for each row or column.
+    #[device]
+    pub fn bias(self, axis: Axis) -> Tensor<f32> {
+        let (at, end) = self.along(axis);
+        let bias = self.data.bias.at(at).mask(at < end).other(O::ZERO).load();
+        bias.cast::<f32>()
+    }
+
+    /// The scales of A, one for each row, or those of B, one for each column.
+    #[device]
+    pub fn scales(self, axis: Axis) -> Tensor<f32> {
+        let (at, end) = self.along(axis);
+        let scales = self.data.scales[axis as usize];
+        scales.at(at).mask(at < end).other(0.0).load()
+    }
+
+    /// The one scale of A or of B.
+    #[device]
+    pub fn scale(self, axis: Axis) -> Scalar<f32> {
+        self.data.scales[axis as usize].at(0).load()
+    }
+
+    fn along(self, axis: Axis) -> (Tensor<i32>, Scalar<i32>) {
+        match axis {
+            Axis::Rows => (self.row, self.size[0]),
+            Axis::Columns => (self.column, self.size[1]),
+        }
+    }
+}
+
+/// Which lines of a result each have a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// One for each row; of scales, those of A.
+    Rows,
+    /// One for each column; of scales, those of B.
+    Columns,
+}
+
+impl Axis {
+    fn other(self) -> Axis {
+        match self {
+            Axis::Rows => Axis::Columns,
+            Axis::Columns => Axis::Rows,
+        }
+    }
+}
+
+/// What distinguishes epilogues of one type.
+pub trait Named: Copy + Send + Sync + 'static {
+    /// Differs where values of this type differ; empty where there is one value.
+    fn name(&self) -> String {
+        String::new()
+    }
+}
+
+/// What happens to sums before they are rounded to `O` and stored: [`Plain`], [`Standard`], or a closure of the author's in [`Author`].
+pub trait Epilogue<O: Numeric>: Named {
+    /// The results.
+    #[track_caller]
+    fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32>;
+
+    /// Sums are stored as they are.
+    #[doc(hidden)]
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    /// The same for the transpose of the result, if that is known.
+    #[doc(hidden)]
+    fn transposed(self) -> Option<Self> {
+        None
+    }
+}
+
+/// Sums are stored as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Plain;
+
+impl Named for Plain {}
+
+impl<O: Numeric> Epilogue<O> for Plain {
+    fn finish(self, sums: Tensor<f32>, _: Place<O>) -> Tensor<f32> {
+        sums
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn transposed(self) -> Option<Self> {
+        Some(self)
+    }
+}
+
+/// A closure as an epilogue. It captures nothing, so that its type says which it is.
+#[derive(Clone, Copy)]
+pub struct Author<F>(F);
+
+impl<F: Copy + Send + Sync + 'static> Author<F> {
+    /// That of a closure; `None` if it captures a value.
+    pub fn new(function: F) -> Option<Self> {
+        (size_of::<F>() == 0).then_some(Author(function))
+    }
+}
+
+impl<F: Copy + Send + Sync + 'static> Named for Author<F> {}
+
+impl<O: Numeric, F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Sync + 'static>
+    Epilogue<O> for Author<F>
+{
+    #[track_caller]
+    fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32> {
+        (self.0)(sums, at)
+    }
+}
+
+/// The scales of an operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scales {
+    /// None.
+    #[default]
+    None,
+    /// One for all elements.
+    One,
+    /// One for each row of A or column of B.
+    Each,
+}
+
+/// A function of each result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// The result as it is.
+    #[default]
+    None,
+    /// `max(x, 0)`.
+    Relu,
+    /// `x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, by the hardware's tanh: to 2^-11 of the larger of `|x|` and 1.
+    Gelu,
+    /// `x / (1 + exp(-x))`.
+    Silu,
+}
+
+impl Activation {
+    #[track_caller]
+    fn of(self, x: Tensor<f32>) -> Tensor<f32> {
+        match self {
+            Activation::None => x,
+            Activation::Relu => relu(x),
+            Activation::Gelu => gelu(x),
+            Activation::Silu => silu(x),
+        }
+    }
+}
+
+/// `activation(alpha · scales of A · scales of B · sums + bias + beta · source)`, each part if there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Standard {
+    /// Those of A and of B.
+    pub scales: [Scales; 2],
+    /// A number is added for each row or column.
+    pub bias: Option<Axis>,
+    /// The source is added, times `beta`.
+    pub has_source: bool,
+    /// What happens in the end.
+    pub activation: Activation,
+}
+
+impl Named for Standard {
+    fn name(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Standard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "alpha")?;
+        for (side, scales) in ["a", "b"].into_iter().zip(self.scales) {
+            match scales {
+                Scales::None => {}
+                Scales::One => write!(f, "+scale_of_{side}")?,
+                Scales::Each => write!(f, "+scales_of_{side}")?,
+            }
+        }
+        match self.bias {
+            None => {}
+            Some(Axis::Rows) => write!(f, "+bias_of_rows")?,
+            Some(Axis::Columns) => write!(f, "+bias")?,
+        }
+        if self.has_source {
+            write!(f, "+source")?;
+        }
+        match self.activation {
+            Activation::None => Ok(()),
+            Activation::Relu => write!(f, "+relu"),
+            Activation::Gelu => write!(f, "+gelu"),
+            Activation::Silu => write!(f, "+silu"),
+        }
+    }
+}
+
+impl<O: Numeric> Epilogue<O> for Standard {
+    #[track_caller]
+    fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32> {
+        let axes = [Axis::Rows, Axis::Columns].into_iter().zip(self.scales);
+        let ones = axes.clone().filter(|(_, scales)| *scales == Scales::One);
+        let factor = ones.fold(at.data.alpha, |factor, (axis, _)| factor * at.scale(axis));
+        let each = axes.filter(|(_, scales)| *scales == Scales::Each);
+        let mut result = each.fold(sums * factor, |sums, (axis, _)| sums * at.scales(axis));
+        if let Some(axis) = self.bias {
+            result += at.bias(axis);
+        }
+        if self.has_source {
+            result += at.source() * at.data.beta;
+        }
+        self.activation.of(result)
+    }
+
+    fn transposed(self) -> Option<Self> {
+        let [a, b] = self.scales;
+        Some(Standard {
+            scales: [b, a],
+            bias: self.bias.map(Axis::other),
+            ..self
+        })
+    }
+}

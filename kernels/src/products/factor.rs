@@ -1,0 +1,117 @@
+//! Element types of operands and results, and what the kernels do with each.
+
+use tilekit::prelude::*;
+use tilekit::{TensorSource, TensorView};
+
+/// Bytes of K in a stage: the widest row that is swizzled.
+pub(super) const STAGE_BYTES: usize = 128;
+
+/// Bytes of which tensor maps want addresses and pitches to be multiples.
+pub(super) const UNIT_BYTES: usize = 16;
+
+/// Elements of K in a stage.
+pub(super) const fn depth<T>() -> usize {
+    STAGE_BYTES / size_of::<T>()
+}
+
+/// Elements of which addresses and pitches are multiples.
+pub(super) const fn unit<T>() -> usize {
+    UNIT_BYTES / size_of::<T>()
+}
+
+/// An element type of matrices, which are copied by their bits.
+pub trait Stored: DeviceElement {
+    /// An integer of as many bits.
+    #[doc(hidden)]
+    type Bits: Int;
+}
+
+macro_rules! stored {
+    ($($element:ty: $bits:ty;)*) => {$(
+        impl Stored for $element {
+            type Bits = $bits;
+        }
+    )*};
+}
+
+stored! {
+    bf16: u16;
+    f16: u16;
+    f32: u32;
+    i32: u32;
+    E4m3: u8;
+    E5m2: u8;
+    i8: u8;
+}
+
+/// An element type of operands: bf16, f16, f32 (multiplied as tf32), [`E4m3`], [`E5m2`], i8.
+pub trait Operand: WgmmaOperand<Self, Self::Sum> + Stored {
+    /// What products are added in: f32, or i32 for integers.
+    type Sum: Numeric;
+
+    /// An accumulator of zeros whose layout is that of instructions of `columns`.
+    #[doc(hidden)]
+    #[track_caller]
+    fn zeros(shape: [usize; 2], columns: usize) -> Accumulator<Self::Sum> {
+        let sums = Wgmma::new([4, 1], [64, columns, 32 / size_of::<Self>()]);
+        Accumulator::zeros(shape, sums)
+    }
+
+    /// The view whose TMA loads give the tensor cores what they multiply.
+    #[doc(hidden)]
+    fn loaded<S: TensorSource<Self>>(view: TensorView<'_, Self, S>) -> TensorView<'_, Self, S> {
+        view
+    }
+}
+
+impl Operand for bf16 {
+    type Sum = f32;
+}
+
+impl Operand for f16 {
+    type Sum = f32;
+}
+
+impl Operand for E4m3 {
+    type Sum = f32;
+}
+
+impl Operand for E5m2 {
+    type Sum = f32;
+}
+
+impl Operand for i8 {
+    type Sum = i32;
+}
+
+/// The tensor cores read 19 bits of an f32, to which TMA rounds.
+impl Operand for f32 {
+    type Sum = f32;
+
+    #[track_caller]
+    fn zeros(shape: [usize; 2], columns: usize) -> Accumulator<f32> {
+        let sums = Wgmma::new([4, 1], [64, columns, 32 / size_of::<f32>()]);
+        Accumulator::zeros(shape, sums).tf32()
+    }
+
+    fn loaded<S: TensorSource<f32>>(view: TensorView<'_, f32, S>) -> TensorView<'_, f32, S> {
+        view.rounded_to_tf32()
+    }
+}
+
+/// An element type of results of operands of type `T`: bf16 and f16 of their own type and f32, 8-bit floats of bf16, f16 and f32, i8 of i32 and, scaled, of
+/// bf16, f16 and f32, f32 of f32.
+pub trait ResultOf<T>: Numeric + Stored {}
+
+macro_rules! results {
+    ($($operand:ty => $($result:ty)*;)*) => {$($(impl ResultOf<$operand> for $result {})*)*};
+}
+
+results! {
+    bf16 => bf16 f32;
+    f16 => f16 f32;
+    E4m3 => bf16 f16 f32;
+    E5m2 => bf16 f16 f32;
+    i8 => i32 bf16 f16 f32;
+    f32 => f32;
+}

@@ -1,0 +1,181 @@
+//! What a kernel of products is compiled for: its tile, how its operands lie, its epilogue.
+
+use std::fmt;
+
+use tilekit::layout::NvmmaSwizzle;
+use tilekit::prelude::*;
+
+use super::factor::depth;
+
+/// How an operand lies in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Side {
+    /// Elements follow each other along M or N, and not along K. For elements of 16 bits.
+    pub is_mn_major: bool,
+    /// There is one for each product of a batch, and not one for all.
+    pub is_batched: bool,
+}
+
+/// What a kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Form<I, E> {
+    /// Its tile.
+    pub tile: I,
+    /// A and B.
+    pub sides: [Side; 2],
+    /// There are several products.
+    pub is_batched: bool,
+    /// What happens to sums.
+    pub epilogue: E,
+}
+
+impl<I, E> Form<I, E> {
+    /// Of one product of operands that are contiguous along K.
+    pub fn new(tile: I, epilogue: E) -> Self {
+        Form {
+            tile,
+            sides: [Side::default(); 2],
+            is_batched: false,
+            epilogue,
+        }
+    }
+
+    /// The same with another epilogue.
+    pub(super) fn with<N>(self, epilogue: N) -> Form<I, N> {
+        Form {
+            tile: self.tile,
+            sides: self.sides,
+            is_batched: self.is_batched,
+            epilogue,
+        }
+    }
+
+    /// A and B exchanged.
+    #[must_use]
+    pub fn turned(self) -> Self {
+        let [a, b] = self.sides;
+        Form {
+            sides: [b, a],
+            ..self
+        }
+    }
+}
+
+impl<I: fmt::Display, E: super::epilogue::Named> fmt::Display for Form<I, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.tile)?;
+        let [a, b] = self.sides;
+        for (name, is_so) in [
+            ("a_along_m", a.is_mn_major),
+            ("b_along_n", b.is_mn_major),
+            ("a_batched", a.is_batched),
+            ("b_batched", b.is_batched),
+            ("batched", self.is_batched),
+        ] {
+            if is_so {
+                write!(f, "+{name}")?;
+            }
+        }
+        let name = self.epilogue.name();
+        if name.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "+{name}")
+        }
+    }
+}
+
+/// The widest swizzle whose rows divide rows of `columns` elements.
+pub(super) fn swizzle_of<T: Element>(columns: usize) -> NvmmaSwizzle {
+    let bytes = columns * size_of::<T>();
+    if bytes.is_multiple_of(128) {
+        Nvmma::B128
+    } else if bytes.is_multiple_of(64) {
+        Nvmma::B64
+    } else {
+        Nvmma::B32
+    }
+}
+
+impl Side {
+    /// What a TMA load of `rows` of M or N takes.
+    pub(super) fn block<T: Element>(self, rows: usize) -> Dims {
+        let [outer, inner] = if self.is_mn_major {
+            [depth::<T>(), rows]
+        } else {
+            [rows, depth::<T>()]
+        };
+        block_of([outer, inner], self.is_batched)
+    }
+
+    /// How that lies in shared memory.
+    pub(super) fn swizzle<T: Element>(self, rows: usize) -> NvmmaSwizzle {
+        if self.is_mn_major {
+            swizzle_of::<T>(rows)
+        } else {
+            Nvmma::B128
+        }
+    }
+}
+
+/// A block of a matrix, or of one of several.
+pub(super) fn block_of([rows, columns]: [usize; 2], is_batched: bool) -> Dims {
+    let block = Dims::from([rows as u32, columns as u32]);
+    if is_batched {
+        block.with_inserted(0, 1)
+    } else {
+        block
+    }
+}
+
+/// An operand in a kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Source<T> {
+    map: TensorMap<T>,
+    side: Side,
+    /// Rows of M or N that one load takes.
+    rows: usize,
+}
+
+impl<T: Element> Source<T> {
+    pub(super) fn new(map: TensorMap<T>, side: Side, rows: usize) -> Self {
+        Source { map, side, rows }
+    }
+
+    /// Loads the block at `row` of M or N and at `step` along K.
+    #[track_caller]
+    pub(super) fn load(self, [batch, row, step]: [Scalar<i32>; 3], tile: Smem<T>, full: Mbarrier) {
+        let along_k = step * depth::<T>();
+        let [outer, inner] = if self.side.is_mn_major {
+            [along_k, row]
+        } else {
+            [row, along_k]
+        };
+        if self.side.is_batched {
+            self.map.load([batch, outer, inner], tile, full);
+        } else {
+            self.map.load([outer, inner], tile, full);
+        }
+    }
+
+    /// What was loaded, as `[rows, K]`.
+    #[track_caller]
+    pub(super) fn by_rows(self, tile: Smem<T>) -> Smem<T> {
+        let depth = depth::<T>();
+        let [outer, inner] = if self.side.is_mn_major {
+            [depth, self.rows]
+        } else {
+            [self.rows, depth]
+        };
+        let tile = if self.side.is_batched {
+            tile.reshape([outer, inner])
+        } else {
+            tile
+        };
+        if self.side.is_mn_major {
+            tile.transpose()
+        } else {
+            tile
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Products of groups of rows with a matrix of B each, as the experts of a mixture compute them: how many rows a group has is known in memory
+//! only. The kernel is [`dense`](super::dense::dense) but for its tiles, which it finds in the offsets of the groups, and their stores: tiles that end
+//! within a group are stored by TMA, and the last rows of a group by threads, for behind them lies the next group.
+
+use tilekit::prelude::*;
+use tilekit::target::SM_90A;
+
+use super::dense::{ManyTile, rows_of_group};
+use super::epilogue::{Data, Epilogue};
+use super::factor::{Operand, ResultOf, STAGE_BYTES, depth, unit};
+use super::finished::Finished;
+use super::form::{Form, Source, block_of, swizzle_of};
+use super::plan::{Instance, MULTIPROCESSORS, Need, Plan};
+
+/// Tiles of [`grouped`]: warpgroups, rows of each, columns, and the most stages.
+const TILES: [[usize; 4]; 2] = [[2, 64, 256, 4], [2, 64, 128, 6]];
+
+/// Bytes of mbarriers and what aligns buffers.
+const BESIDES: usize = 1024;
+
+/// The tile and the number of programs for groups of so many rows on average: of the tiles that the model says are fastest.
+pub(super) fn plan(rows: usize, groups: usize, need: &Need) -> (ManyTile, usize) {
+    let size = [
+        rows.div_ceil(groups.max(1)).max(1),
+        need.size[1],
+        need.size[2],
+    ];
+    let of_groups = Need {
+        size,
+        batches: groups,
+        ..*need
+    };
+    let plans = TILES.into_iter().filter_map(fitted(need.element_bytes[1]));
+    let plans = plans.map(|tile| (tile, Plan::of(Instance::Many(tile), &of_groups)));
+    let (tile, _) = plans
+        .min_by(|(_, x), (_, y)| x.microseconds.total_cmp(&y.microseconds))
+        .expect("a tile of 128 columns has room for results of 4 bytes");
+    // Each group but one may end with a tile of one row.
+    let [of_tile, columns] = tile.shape();
+    let tiles = (rows.div_ceil(of_tile) + groups) * need.size[1].div_ceil(columns);
+    (tile, tiles.clamp(1, MULTIPROCESSORS))
+}
+
+/// A tile with as many stages as there is room for beside results of so many bytes.
+fn fitted(result_bytes: usize) -> impl Fn([usize; 4]) -> Option<ManyTile> {
+    move |[groups, rows, columns, most]| {
+        let stage = (groups * rows + columns) * STAGE_BYTES;
+        let results = groups * rows * columns * result_bytes;
+        let room = SM_90A.cta.shared_bytes as usize - BESIDES;
+        let stages = (room.saturating_sub(results) / stage).min(most);
+        let tile = ManyTile {
+            groups,
+            rows,
+            columns,
+            stages,
+        };
+        (stages >= 3).then_some(tile)
+    }
+}
+
+/// A thread's elements of 16 bytes of a row, a warp on as few rows as have room for it.
+fn rows_of_threads<O: Element>(columns: usize) -> Blocked {
+    let each = unit::<O>();
+    let lanes = (columns / each).min(32);
+    Blocked::new([1, each], [32 / lanes, lanes], [4, 1], [1, 0])
+}
+
+/// `C[r, :] = A[r, :] · B[g]ᵀ` for the rows `r` of each group `g`, from `offsets[g]` to `offsets[g + 1]`, and 0 up to `m`. A is `[M, K]`, B is `[groups, N, K]`,
+/// and rows of C begin every `pitch` elements at `out`, which is `c`. Scales of B and the bias of a group begin `b_scales_of_group` and `bias_of_group` numbers after those of the group
+/// before.
+#[kernel(warps = 4, min_ctas_per_sm = 1)]
+pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<ManyTile, E>,
+    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
+    a: TensorMap<T>,
+    #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
+    b: TensorMap<T>,
+    #[block(block_of([form.tile.rows, form.tile.columns], false), swizzle_of::<O>(form.tile.columns))]
+    c: TensorMap<O>,
+    out: Ptr<O>,
+    #[multiple_of(unit::<O>())] pitch: i32,
+    #[align(4)] offsets: Ptr<i32>,
+    groups: i32,
+    m: i32,
+    n: i32,
+    k: i32,
+    alpha: f32,
+    beta: f32,
+    source: Ptr<O>,
+    #[multiple_of(unit::<O>())] source_pitch: i32,
+    #[align(4)] bias: Ptr<O>,
+    bias_of_group: i32,
+    #[align(4)] a_scales: Ptr<f32>,
+    #[align(4)] b_scales: Ptr<f32>,
+    b_scales_of_group: i32,
+) {
+    let tile = form.tile;
+    let [rows_of_tile, columns] = tile.shape();
+    let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let staging = Smem::<O>::alloc(c.block().with_inserted(0, tile.groups), c.layout());
+    let tiles = RaggedTiles::new(offsets, groups, n, tile.shape());
+    let steps = steps_along(k, depth::<T>());
+    let a = Source::new(a, form.sides[0], rows_of_tile);
+    let b = Source::new(b, form.sides[1], columns);
+    // The first row and column of a tile.
+    let place = |tile: RaggedTile| {
+        let rows = tile.end_row() - tile.first_row();
+        let order = GroupedRows::new(
+            [rows, n],
+            [rows_of_tile, columns],
+            rows_of_group([rows_of_tile, columns]),
+        );
+        let [row, column] = order.place(tile.number());
+        [tile.first_row() + row * rows_of_tile, column * columns]
+    };
+
+    let multiply = |part: usize| {
+        let rows = part * tile.rows..(part + 1) * tile.rows;
+        let staging = staging.index(part);
+        let (mut at, mut now) = (pipeline.start(), tiles.start());
+        while now.group() < groups {
+            let mut acc = T::zeros([tile.rows, columns], columns);
+            for _ in range(0, steps) {
+                let stage = pipeline.consumer_wait(at);
+                let (of_a, of_b) = stage.tiles;
+                let of_a = a.by_rows(of_a).slice(0, rows.clone());
+                acc = acc.mma(of_a, b.by_rows(of_b).transpose()).wait(0);
+                at = pipeline.consumer_release(stage).advance();
+            }
+            let sums = acc.wait_all();
+            let [row, column] = place(now);
+            let first = row + part * tile.rows;
+            let end = minimum(now.end_row(), m);
+            let group = now.group();
+            let finished = Finished {
+                first: [first, column],
+                batch: group,
+                size: [end, n],
+                data: Data {
+                    alpha,
+                    beta,
+                    source,
+                    source_pitch,
+                    source_batch: scalar(0_i64),
+                    bias: bias + group * bias_of_group,
+                    scales: [a_scales, b_scales + group * b_scales_of_group],
+                },
+            };
+            tma_store_wait_read(0);
+            finished.store(form.epilogue, sums, staging);
+            if (first >= 0) & (first + tile.rows <= end) {
+                c.store([first, column], staging);
+            } else {
+                let layout = rows_of_threads::<O>(columns);
+                let (i, j) = (
+                    rows_of(layout.clone(), first, tile.rows),
+                    columns_of(layout.clone(), column, columns),
+                );
+                let inside = (i >= 0) & (i < end) & (j < n);
+                let result = staging.load(layout);
+                out.at(i * pitch + j).mask(inside).store(result);
+            }
+            now = tiles.next(now);
+        }
+        tma_store_wait_read(0);
+    };
+    let load = || {
+        let (mut at, mut now) = (pipeline.start(), tiles.start());
+        while now.group() < groups {
+            let [row, column] = place(now);
+            for step in range(0, steps) {
+                let stage = pipeline.producer_acquire(at);
+                let (of_a, of_b) = stage.tiles;
+                a.load([scalar(0), row, step], of_a, stage.full);
+                b.load([now.group(), column, step], of_b, stage.full);
+                at = pipeline.commit(stage).advance();
+            }
+            now = tiles.next(now);
+        }
+    };
+    let [of_consumers, of_others] = tile.registers();
+    warp_specialize()
+        .registers(of_consumers)
+        .main(|| multiply(0))
+        .workers(1..tile.groups, Warps(4).registers(of_consumers), multiply)
+        .worker(Warps(1).registers(of_others), load)
+        .run();
+}

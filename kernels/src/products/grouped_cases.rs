@@ -1,0 +1,189 @@
+//! Cases of products of groups of rows, against f64.
+
+use tilekit::prelude::*;
+
+use super::cases::tolerance;
+use super::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
+use super::factor::{Operand, ResultOf, unit};
+use super::form::{Form, Side};
+use super::grouped::{grouped, plan};
+use super::plan::Need;
+
+/// The factors of epilogues.
+const ALPHA: f32 = 0.75;
+const BETA: f32 = -0.5;
+
+/// The tensors of a case: rows of A and C begin at multiples of 16 bytes.
+struct Grouped<T, O> {
+    /// Groups, N and K.
+    size: [usize; 3],
+    /// Where groups begin, and where the last ends.
+    offsets: Vec<usize>,
+    a: Input<T>,
+    b: Input<T>,
+    c: Output<O>,
+    source: Input<O>,
+    bias: Input<O>,
+    scales: [Input<f32>; 2],
+    begins: Input<i32>,
+}
+
+impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
+    /// Groups of `rows` rows each, or where that is 0, of 0 to 299.
+    fn new(case: &mut Case) -> Self {
+        let size @ [groups, n, k] = ["groups", "n", "k"].map(|name| case.size(name));
+        let rows = case.size("rows");
+        let mut offsets = vec![0];
+        for group in 0..groups {
+            let of_group = if rows == 0 {
+                (group * 170 + 130) % 300
+            } else {
+                rows
+            };
+            offsets.push(offsets[group] + of_group);
+        }
+        let (m, begin) = (offsets[groups], offsets.clone());
+        let depth = k.next_multiple_of(unit::<T>());
+        let rows_of_c = [m, n.next_multiple_of(unit::<O>())];
+        Grouped {
+            size,
+            offsets,
+            a: case.normal::<T>("a", [m, depth]),
+            b: case.normal::<T>("b", [groups * n, depth]),
+            c: case.output::<O>("c", rows_of_c),
+            source: case.normal::<O>("source", rows_of_c),
+            bias: case.normal::<O>("bias", [groups * n]),
+            scales: [
+                case.uniform::<f32>("a_scales", [m], 0.5..1.5),
+                case.uniform::<f32>("b_scales", [groups * n], 0.5..1.5),
+            ],
+            begins: case.input::<i32>("offsets", [groups + 1], move |at| begin[at] as i32),
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.offsets[self.size[0]]
+    }
+
+    fn launch<E: Epilogue<O>>(&self, case: &mut Case, epilogue: E) -> CaseResult {
+        let ([groups, n, k], m) = (self.size, self.rows());
+        let need = Need {
+            size: [m, n, k],
+            batches: 1,
+            element_bytes: [size_of::<T>(), size_of::<O>()],
+            is_mn_major: [false; 2],
+        };
+        let (tile, programs) = plan(m, groups, &need);
+        let of_b = Side {
+            is_mn_major: false,
+            is_batched: true,
+        };
+        let form = Form {
+            sides: [Side::default(), of_b],
+            ..Form::new(tile, epilogue)
+        };
+        let depth = k.next_multiple_of(unit::<T>());
+        let pitch = n.next_multiple_of(unit::<O>());
+        let b = self.b.view().with_shape([groups, n, k]);
+        // Fewer programs than tiles, at small sizes too.
+        let programs = if m < 4096 { programs.min(3) } else { programs };
+        let of_result = self.c.view().with_shape([m, n]).with_strides([pitch, 1]);
+        case.launch(
+            fixed(grouped::<T, O, E>, form),
+            programs,
+            (
+                T::loaded(self.a.view().with_shape([m, k]).with_strides([depth, 1])),
+                T::loaded(b.with_strides([n * depth, depth, 1])),
+                of_result,
+                &self.c,
+                pitch as i32,
+                &self.begins,
+                groups as i32,
+                m as i32,
+                n as i32,
+                k as i32,
+                ALPHA,
+                BETA,
+                &self.source,
+                pitch as i32,
+                &self.bias,
+                n as i32,
+                &self.scales[0],
+                &self.scales[1],
+                n as i32,
+            ),
+        )
+    }
+
+    /// The sums in f64, row by row, with their groups.
+    fn sums(&self) -> Vec<(usize, f64)> {
+        let [groups, n, k] = self.size;
+        let row_of = |x: &Input<T>, row: usize| -> Vec<f64> {
+            (0..k).map(|at| x[[row, at]].number().to_f64()).collect()
+        };
+        let of_group = |group: usize| {
+            let columns: Vec<Vec<f64>> = (0..n)
+                .map(|column| row_of(&self.b, group * n + column))
+                .collect();
+            let rows = self.offsets[group]..self.offsets[group + 1];
+            rows.flat_map(move |row| {
+                let x = row_of(&self.a, row);
+                let dot = |y: &Vec<f64>| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+                columns
+                    .iter()
+                    .map(dot)
+                    .map(|sum| (group, sum))
+                    .collect::<Vec<_>>()
+            })
+        };
+        (0..groups).flat_map(of_group).collect()
+    }
+}
+
+/// Runs products of groups; `after` is what the epilogue makes of a sum, by group, row and column.
+fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    case: &mut Case,
+    epilogue: E,
+    after: impl Fn(&Grouped<T, O>, [usize; 3], f64) -> f64,
+) -> CaseResult {
+    let product = Grouped::<T, O>::new(case);
+    let ([groups, n, k], m) = (product.size, product.rows());
+    product.launch(case, epilogue)?;
+    let want = || {
+        let sums = product.sums().into_iter().enumerate();
+        sums.map(|(at, (group, sum))| after(&product, [group, at / n, at % n], sum))
+            .collect()
+    };
+    case.expect_part_in_units(&product.c, [m, n], want, tolerance::<T, O>(k))?;
+    case.does_tensor_flops::<T>(2 * m * n * k);
+    let of_operands = size_of::<T>() * (m * k + groups * n * k);
+    case.moves_bytes(of_operands + size_of::<O>() * m * n);
+    Ok(())
+}
+
+#[case(sizes(groups = [1, 5, 3, 2], n = [128, 264, 8, 40], k = [128, 200, 8, 1], rows = [0, 0, 0, 1]))]
+fn product_grouped_bf16(case: &mut Case) -> CaseResult {
+    product::<bf16, bf16, Plain>(case, Plain, |_, _, sum| sum)
+}
+
+#[case(sizes(groups = [5, 3], n = [264, 8], k = [208, 16], rows = [0, 0]))]
+fn product_grouped_e4m3(case: &mut Case) -> CaseResult {
+    let epilogue = Standard {
+        scales: [Scales::Each, Scales::Each],
+        bias: Some(Axis::Columns),
+        activation: Activation::Relu,
+        has_source: true,
+    };
+    product::<E4m3, bf16, Standard>(case, epilogue, |p, [group, i, j], sum| {
+        let of_group = group * p.size[1] + j;
+        let scale = f64::from(p.scales[0][i]) * f64::from(p.scales[1][of_group]);
+        let source = p.source[[i, j]].to_f64() * f64::from(BETA);
+        let x = sum * scale * f64::from(ALPHA) + p.bias[of_group].to_f64() + source;
+        x.max(0.0)
+    })
+}
+
+#[case(sizes(groups = [4], n = [136], k = [72], rows = [0]))]
+fn product_grouped_f16_f32(case: &mut Case) -> CaseResult {
+    product::<f16, f32, Plain>(case, Plain, |_, _, sum| sum)
+}

@@ -1,0 +1,67 @@
+//! What a call does beside multiplying.
+
+use tilekit::prelude::*;
+use tilekit::{Buffer, TensorView};
+
+use super::epilogue::{Activation, Axis, Scales, Standard};
+
+/// `C = activation(alpha · scales of A · scales of B · A·B + bias + beta · source)`. The default is the product alone.
+#[derive(Clone, Copy)]
+pub struct Options<'a, O> {
+    /// The factor of the product.
+    pub alpha: f32,
+    /// The factor of the source. The source is not read where it is 0.
+    pub beta: f32,
+    /// A matrix of the shape of C; C itself, as it was before, if there is none.
+    pub source: Option<&'a TensorView<'a, O>>,
+    /// Factors of A: one, or one for each row.
+    pub a_scales: Option<&'a Buffer<f32>>,
+    /// Factors of B: one, or one for each column.
+    pub b_scales: Option<&'a Buffer<f32>>,
+    /// A number that is added to each row or column.
+    pub bias: Option<(&'a Buffer<O>, Axis)>,
+    /// What happens in the end.
+    pub activation: Activation,
+}
+
+impl<O> Default for Options<'_, O> {
+    fn default() -> Self {
+        Options {
+            alpha: 1.0,
+            beta: 0.0,
+            source: None,
+            a_scales: None,
+            b_scales: None,
+            bias: None,
+            activation: Activation::None,
+        }
+    }
+}
+
+impl<O: DeviceElement> Options<'_, O> {
+    /// Whether the product is stored as it is.
+    pub(super) fn are_plain(&self) -> bool {
+        let has_none = self.a_scales.is_none() && self.b_scales.is_none() && self.bias.is_none();
+        let is_scaled = self.alpha.to_bits() != 1.0_f32.to_bits();
+        has_none && !is_scaled && !self.has_source() && self.activation == Activation::None
+    }
+
+    pub(super) fn has_source(&self) -> bool {
+        self.beta != 0.0
+    }
+
+    /// What a kernel is compiled for.
+    pub(super) fn epilogue(&self) -> Standard {
+        let of = |scales: Option<&Buffer<f32>>| match scales.map(Buffer::len) {
+            None => Scales::None,
+            Some(1) => Scales::One,
+            Some(_) => Scales::Each,
+        };
+        Standard {
+            scales: [of(self.a_scales), of(self.b_scales)],
+            bias: self.bias.map(|(_, axis)| axis),
+            has_source: self.has_source(),
+            activation: self.activation,
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! What calls of products do beside multiplying, on the emulator: batches, options, closures, element types.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here ends the test at its line"
+)]
+
+use tilekit::prelude::*;
+use tilekit_kernels::products::{Activation, Axis, Options, Products};
+
+/// Small whole numbers.
+fn number(at: usize, seed: usize) -> f64 {
+    ((at * 37 + seed * 101) / 7 % 5) as f64 - 2.0
+}
+
+fn bf16s(device: &Device, len: usize, seed: usize) -> Buffer<bf16> {
+    let numbers: Vec<bf16> = (0..len)
+        .map(|at| bf16::from_f64(number(at, seed)))
+        .collect();
+    Buffer::from_slice(device, &numbers).unwrap()
+}
+
+fn floats(device: &Device, len: usize, seed: usize) -> Buffer<f32> {
+    let numbers: Vec<f32> = (0..len)
+        .map(|at| number(at, seed) as f32 * 0.5 + 2.0)
+        .collect();
+    Buffer::from_slice(device, &numbers).unwrap()
+}
+
+fn back(buffer: &Buffer<bf16>) -> Vec<f64> {
+    let numbers = buffer.to_vec().unwrap();
+    numbers.iter().map(|x| x.to_f64()).collect()
+}
+
+/// Where an element of a matrix of a batch lies.
+#[derive(Clone, Copy)]
+struct Strides {
+    batch: usize,
+    row: usize,
+    column: usize,
+}
+
+impl Strides {
+    fn at(self, batch: usize, row: usize, column: usize) -> usize {
+        batch * self.batch + row * self.row + column * self.column
+    }
+
+    fn view(
+        self,
+        buffer: &Buffer<bf16>,
+        [batches, rows, columns]: [usize; 3],
+    ) -> TensorView<'_, bf16> {
+        let view = buffer.view([batches, rows, columns]);
+        view.with_strides([self.batch, self.row, self.column])
+    }
+}
+
+/// A batch of products whose matrices lie so; elements beside the result keep what they were.
+fn check_batch([batches, m, n, k]: [usize; 4], [of_a, of_b, of_c]: [Strides; 3]) {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let len = |strides: Strides, rows: usize, columns: usize| {
+        strides.at(batches - 1, rows.max(1) - 1, columns.max(1) - 1) + 9
+    };
+    let a = bf16s(&device, len(of_a, m, k), 1);
+    let b = bf16s(&device, len(of_b, k, n), 2);
+    let c = bf16s(&device, len(of_c, m, n), 3);
+    let (x, y, mut want) = (back(&a), back(&b), back(&c));
+    for batch in 0..batches {
+        for i in 0..m {
+            for j in 0..n {
+                let term = |l: usize| x[of_a.at(batch, i, l)] * y[of_b.at(batch, l, j)];
+                want[of_c.at(batch, i, j)] = (0..k).map(term).sum();
+            }
+        }
+    }
+    let (a, b) = (
+        of_a.view(&a, [batches, m, k]),
+        of_b.view(&b, [batches, k, n]),
+    );
+    let into = of_c.view(&c, [batches, m, n]);
+    products.multiply_into(&stream, &a, &b, &into).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(back(&c), want);
+}
+
+#[test]
+fn batches_lie_in_any_way() {
+    let strides = |batch, row, column| Strides { batch, row, column };
+    // One after the other.
+    let dense = |rows: usize, columns: usize| strides(rows * columns, columns, 1);
+    check_batch(
+        [3, 24, 16, 40],
+        [dense(24, 40), dense(40, 16), dense(24, 16)],
+    );
+    // Heads between rows and columns, as in attention.
+    let heads = |columns: usize| strides(columns, 3 * columns, 1);
+    check_batch([3, 24, 16, 40], [heads(40), heads(16), heads(16)]);
+    // Columns, pitches of no 16 bytes.
+    let columns = |rows: usize, columns: usize| strides(rows * columns, 1, rows);
+    check_batch(
+        [2, 17, 9, 31],
+        [columns(17, 31), dense(31, 9), columns(17, 9)],
+    );
+    check_batch(
+        [2, 16, 8, 24],
+        [columns(16, 24), columns(24, 8), columns(16, 8)],
+    );
+    // Nothing along K.
+    check_batch([2, 16, 8, 0], [dense(16, 0), dense(0, 8), dense(16, 8)]);
+}
+
+#[test]
+fn one_operand_for_all_products_of_a_batch() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let (batches, m, n, k) = (3, 9, 16, 8);
+    let (a, b) = (bf16s(&device, batches * m * k, 1), bf16s(&device, k * n, 2));
+    let c = products
+        .multiply::<bf16, bf16>(&stream, &a.view([batches, m, k]), &b.view([k, n]))
+        .unwrap();
+    let (x, y, found) = (back(&a), back(&b), back(&c));
+    for (at, found) in found.iter().enumerate() {
+        let (row, column) = (at / n, at % n);
+        let want: f64 = (0..k).map(|l| x[row * k + l] * y[l * n + column]).sum();
+        assert_eq!(*found, want, "{at}");
+    }
+}
+
+/// Calls with options, of which the result is computed in f64 too; C in rows, in rows of no 16 bytes, and in columns.
+#[test]
+fn options_are_applied_to_results_that_lie_in_any_way() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    for (m, n, k, strides) in [
+        (24, 16, 40, [16, 1]),
+        (17, 9, 31, [9, 1]),
+        (16, 24, 8, [1, 16]),
+        (24, 16, 0, [16, 1]),
+    ] {
+        let (a, b) = (bf16s(&device, m * k + 8, 1), bf16s(&device, k * n + 8, 2));
+        let (c, other) = (bf16s(&device, m * n, 3), bf16s(&device, m * n, 4));
+        let of_rows = bf16s(&device, m, 5);
+        let (a_scales, b_scales) = (floats(&device, m, 6), floats(&device, 1, 7));
+        let scales = [a_scales.to_vec().unwrap(), b_scales.to_vec().unwrap()];
+        let (x, y, before) = (back(&a), back(&b), back(&c));
+        let (added, bias) = (back(&other), back(&of_rows));
+        let place = |i: usize, j: usize| i * strides[0] + j * strides[1];
+        let source = other.view([m, n]);
+        for source in [None, Some(&source)] {
+            let c = Buffer::from_slice(&device, &c.to_vec().unwrap()).unwrap();
+            let options = Options {
+                alpha: 0.5,
+                beta: -2.0,
+                source,
+                a_scales: Some(&a_scales),
+                b_scales: Some(&b_scales),
+                bias: Some((&of_rows, Axis::Rows)),
+                activation: Activation::Relu,
+            };
+            let into = c.view([m, n]).with_strides(strides);
+            let (a, b) = (a.view([m, k]), b.view([k, n]));
+            products.call(&stream, &a, &b, &into, &options).unwrap();
+            let found = back(&c);
+            for i in 0..m {
+                for j in 0..n {
+                    let sum: f64 = (0..k).map(|l| x[i * k + l] * y[l * n + j]).sum();
+                    let scale = f64::from(scales[0][i]) * f64::from(scales[1][0]);
+                    let source = if source.is_some() {
+                        added[i * n + j]
+                    } else {
+                        before[place(i, j)]
+                    };
+                    let want = (0.5 * scale * sum + bias[i] - 2.0 * source).max(0.0);
+                    let found = found[place(i, j)];
+                    let error = (found - want).abs();
+                    assert!(error <= want.abs() * 4e-3, "{i}, {j}: {found}, not {want}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_closure_sees_the_place_of_results_that_lie_column_by_column() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let (m, n, k) = (16, 24, 8);
+    let (a, b) = (bf16s(&device, m * k, 1), bf16s(&device, k * n, 2));
+    let c = bf16s(&device, m * n, 3);
+    let into = c.view([m, n]).with_strides([1, m]);
+    let (x, y) = (back(&a), back(&b));
+    products
+        .call_with(
+            &stream,
+            &a.view([m, k]),
+            &b.view([k, n]),
+            &into,
+            &Options::default(),
+            |sums, at| sums + (at.row * 2 + at.column).cast::<f32>(),
+        )
+        .unwrap();
+    let found = back(&c);
+    for i in 0..m {
+        for j in 0..n {
+            let sum: f64 = (0..k).map(|l| x[i * k + l] * y[l * n + j]).sum();
+            assert_eq!(found[j * m + i], sum + (2 * i + j) as f64, "{i}, {j}");
+        }
+    }
+}
+
+/// Operands of bytes are copied where they are not contiguous along K.
+#[test]
+fn bytes_are_multiplied_from_rows_and_columns() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let (m, n, k) = (20, 33, 50);
+    let bytes = |len: usize, seed: usize| -> Vec<i8> {
+        (0..len).map(|at| number(at, seed) as i8 * 60).collect()
+    };
+    let (x, y) = (bytes(m * k, 1), bytes(k * n, 2));
+    let a = Buffer::from_slice(&device, &x).unwrap();
+    let b = Buffer::from_slice(&device, &y).unwrap();
+    let c = products
+        .multiply::<i8, i32>(&stream, &a.view([m, k]), &b.view([k, n]))
+        .unwrap();
+    for (at, found) in c.to_vec().unwrap().iter().enumerate() {
+        let (i, j) = (at / n, at % n);
+        let term = |l: usize| i32::from(x[i * k + l]) * i32::from(y[l * n + j]);
+        assert_eq!(*found, (0..k).map(term).sum::<i32>(), "{i}, {j}");
+    }
+}
+
+#[test]
+fn wrong_options_name_the_argument() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let (x, numbers) = (bf16s(&device, 64, 1), floats(&device, 3, 2));
+    let view = || x.view([8, 8]);
+    let said = |options: &Options<'_, bf16>| {
+        let called = products.call(&stream, &view(), &view(), &view(), options);
+        called.unwrap_err().to_string()
+    };
+    let other = x.view([4, 8]);
+    let table = [
+        (
+            said(&Options {
+                a_scales: Some(&numbers),
+                ..Options::default()
+            }),
+            "product: `options.a_scales`: found 3 numbers; expected 1, or 8: one for each of the rows of c",
+        ),
+        (
+            said(&Options {
+                bias: Some((&x, Axis::Columns)),
+                ..Options::default()
+            }),
+            "product: `options.bias`: found 64 numbers; expected 8: one for each of the columns of c",
+        ),
+        (
+            said(&Options {
+                beta: 1.0,
+                source: Some(&other),
+                ..Options::default()
+            }),
+            "product: `options.source`: found shape [4, 8]; expected [8, 8], as c",
+        ),
+    ];
+    for (found, expected) in table {
+        assert_eq!(found, expected);
+    }
+    let factor = 2.0_f32;
+    let captured = products.call_with(
+        &stream,
+        &view(),
+        &view(),
+        &view(),
+        &Options::default(),
+        move |sums, _| sums * factor,
+    );
+    assert_eq!(
+        captured.unwrap_err().to_string(),
+        "product: `epilogue`: found a closure that captures values; expected one that captures nothing: numbers of the call are in the options"
+    );
+    let batches = products.multiply::<bf16, bf16>(
+        &stream,
+        &x.view([2, 4, 8]),
+        &x.view([4, 8, 2]).with_strides([16, 2, 1]),
+    );
+    assert_eq!(
+        batches.err().unwrap().to_string(),
+        "product: `a`: found 2 matrices; expected 4, as many as c has, or one for all"
+    );
+}
+
+/// Groups of rows, an empty one among them, with a bias of each; rows of no group keep what they are. C in rows, and in rows of no 16 bytes.
+#[test]
+fn groups_of_rows() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    for (n, k) in [(16, 40), (9, 31), (16, 0)] {
+        let ends = [0, 70, 70, 75, 210];
+        let (groups, m) = (ends.len() - 1, 214);
+        let offsets = Buffer::from_slice(&device, &ends.map(|end| end as i32)).unwrap();
+        let (a, b) = (
+            bf16s(&device, m * k + 8, 1),
+            bf16s(&device, groups * k * n + 8, 2),
+        );
+        let (c, bias) = (bf16s(&device, m * n, 3), bf16s(&device, groups * n, 4));
+        let (x, y, of_bias, mut want) = (back(&a), back(&b), back(&bias), back(&c));
+        for group in 0..groups {
+            for i in ends[group]..ends[group + 1] {
+                for j in 0..n {
+                    let term = |l: usize| x[i * k + l] * y[(group * k + l) * n + j];
+                    want[i * n + j] = (0..k).map(term).sum::<f64>() + of_bias[group * n + j];
+                }
+            }
+        }
+        let options = Options {
+            bias: Some((&bias, Axis::Columns)),
+            ..Options::default()
+        };
+        let (a, b) = (a.view([m, k]), b.view([groups, k, n]));
+        products
+            .grouped(&stream, &a, &b, &c.view([m, n]), &offsets, &options)
+            .unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(back(&c), want, "{n}, {k}");
+    }
+}
+
+#[test]
+fn wrong_groups_name_the_argument() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let x = bf16s(&device, 64, 1);
+    let offsets = Buffer::from_slice(&device, &[0, 8]).unwrap();
+    let scales = floats(&device, 3, 2);
+    let said = |b: [usize; 3], options: &Options<'_, bf16>| {
+        let (a, b) = (x.view([8, 4]), x.view(b));
+        let called = products.grouped(&stream, &a, &b, &x.view([8, 8]), &offsets, options);
+        called.unwrap_err().to_string()
+    };
+    assert_eq!(
+        said([2, 4, 8], &Options::default()),
+        "product: `offsets`: found 2 numbers; expected 3: where each of 2 groups begins, and where the last ends"
+    );
+    let scaled = Options {
+        b_scales: Some(&scales),
+        ..Options::default()
+    };
+    assert_eq!(
+        said([1, 4, 8], &scaled),
+        "product: `options.b_scales`: found 3 numbers; expected 1, 1: one for each group, or 8: one for each column of each"
+    );
+}
