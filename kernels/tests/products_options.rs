@@ -120,11 +120,11 @@ fn one_operand_for_all_products_of_a_batch() {
         .multiply::<bf16, bf16>(&stream, &a.view([batches, m, k]), &b.view([k, n]))
         .unwrap();
     let (x, y, found) = (back(&a), back(&b), back(&c));
-    for (at, found) in found.iter().enumerate() {
+    let sum = |at: usize| {
         let (row, column) = (at / n, at % n);
-        let want: f64 = (0..k).map(|l| x[row * k + l] * y[l * n + column]).sum();
-        assert_eq!(*found, want, "{at}");
-    }
+        (0..k).map(|l| x[row * k + l] * y[l * n + column]).sum()
+    };
+    assert_eq!(found, (0..batches * m * n).map(sum).collect::<Vec<f64>>());
 }
 
 /// Calls with options, of which the result is computed in f64 too; C in rows, in rows of no 16 bytes, and in columns.
@@ -201,12 +201,13 @@ fn a_closure_sees_the_place_of_results_that_lie_column_by_column() {
         )
         .unwrap();
     let found = back(&c);
-    for i in 0..m {
-        for j in 0..n {
-            let sum: f64 = (0..k).map(|l| x[i * k + l] * y[l * n + j]).sum();
-            assert_eq!(found[j * m + i], sum + (2 * i + j) as f64, "{i}, {j}");
-        }
-    }
+    // Column by column.
+    let want = |at: usize| {
+        let (i, j) = (at % m, at / m);
+        let sum: f64 = (0..k).map(|l| x[i * k + l] * y[l * n + j]).sum();
+        sum + (2 * i + j) as f64
+    };
+    assert_eq!(found, (0..m * n).map(want).collect::<Vec<f64>>());
 }
 
 /// Operands of bytes are copied where they are not contiguous along K.
