@@ -302,7 +302,11 @@ fn a_lane_needs_nothing_between_its_own_accesses_to_global_memory() {
         &[OTHER_LANE],
     );
     // Lanes that hold copies of an element store it, and read it again: of one element neighbours, three of them, or lanes that are far apart.
-    for place in ["div.u32 %r3, %r1, 3;", "and.b32 %r3, %r1, 15;"] {
+    for place in [
+        "div.u32 %r3, %r1, 3;",
+        "and.b32 %r3, %r1, 15;",
+        "and.b32 %r3, %r1, 7;",
+    ] {
         ordered(&in_global_memory(&format!(
             "{place} mul.wide.u32 %rd4, %r3, 4; add.u64 %rd4, %rd4, %in0; st.global.u32 [%rd4], %r3; ld.global.u32 %r6, [%rd4];"
         )));
