@@ -44,7 +44,7 @@ class Ours:
         self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
                             sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + heads * blocks * GROUPS, device="cuda", dtype=torch.int32),
                             query_offsets=none, key_offsets=none, data=none, dk_rows=tensors["dk"], dv_rows=tensors["dv"])
-        numbers = {"query_heads": 1, "queries": tokens, "keys": tokens, "is_ragged": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
+        numbers = {"query_heads": 1, "queries": tokens, "keys": tokens, "is_ragged": 0, "seed": 0, "dropped": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
                    "row_stride": tokens, "block_stride": blocks, "score_scale": 1.0, "scale": scale, "log2_scale": scale * math.log2(math.e)}
         for name in ("out", "dout"):
             numbers |= {f"{name}_batch": heads * tokens * values, f"{name}_head": tokens * values, f"{name}_token": values}

@@ -9,19 +9,21 @@
 //! Atomic additions come in any order, so the last bits of dQ vary between runs. If `ORDERED`, each block of dQ has a counter of the terms it
 //! has, and a CTA adds its own after those of all preceding blocks of keys. A CTA waits only for CTAs with lower numbers; numbers
 //! are drawn from a ticket, so those CTAs are already resident. Every CTA visits blocks of queries in descending order then: with a causal mask, too,
-//! all CTAs of a head begin at the same block, follow at a distance of about one block, and wait once. The counter of a block is
-//! increased in the next step, when the additions are done, behind products that are in flight.
+//! all CTAs of a head begin at the same block, follow at a distance of a few blocks, and wait once. A warp for each warpgroup adds its terms, from
+//! shared memory, and waits until they are added, so that consumers only wait for their buffer. Where shared memory has no place for
+//! them, consumers add, and count a block in the next step, behind products that are in flight.
 
 use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
 use super::backward_block::{Block, Rows, Tiles};
-use super::backward_part::{Part, QUERIES, keys_of, share_of, swizzle_of_keys};
+use super::backward_part::{GROUPS, Part, QUERIES, keys_of, share_of, swizzle_of_keys};
 use super::backward_step::Consumer;
+use super::dropout::Drops;
 use super::key_blocks::KeyBlocks;
 use super::mainloop::swizzle;
-use super::modifier::{Alibi, Differentiable, Plain, Softcap};
+use super::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 use super::problem::ROWS;
 use super::spans::{Lengths, Window};
 
@@ -39,7 +41,8 @@ fn registers(depth: usize) -> [u32; 2] {
 /// `keys` are the longest. `log2_sum`, `delta`, `sums` and `turns` are what [`backward_begin`](super::backward_passes::backward_begin) made: of
 /// the blocks of queries of each head, `block_stride` of them, of which `turns` are counted where `ORDERED`. Scores are multiplied
 /// by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2; `scale` is the factor of dK. `dk_rows` and `dv_rows`
-/// are `dk` and `dv`, whose heads and tokens are these strides apart.
+/// are `dk` and `dv`, whose heads and tokens are these strides apart. Weights are dropped as in
+/// [`forward_masked`](super::masked::forward_masked).
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <bf16, 64, 64, false, Plain>,
     <bf16, 64, 64, true, Plain>,
@@ -53,6 +56,8 @@ fn registers(depth: usize) -> [u32; 2] {
     <bf16, 256, 256, true, Plain>,
     <bf16, 128, 128, false, Softcap>,
     <bf16, 128, 128, false, Alibi>,
+    <bf16, 64, 64, false, Dropped<Plain>>,
+    <bf16, 128, 128, false, Dropped<Plain>>,
     <f16, 128, 128, false, Plain>
 ))]
 pub fn backward<
@@ -92,6 +97,8 @@ pub fn backward<
     #[multiple_of(8)] dk_token_stride: i64,
     #[multiple_of(8)] dv_head_stride: i64,
     #[multiple_of(8)] dv_token_stride: i64,
+    seed: i64,
+    dropped: i32,
 ) {
     assume((query_heads > 0) & (queries > 0) & (keys > 0) & (chunk > 0));
     let problem = KeyBlocks {
@@ -111,7 +118,7 @@ pub fn backward<
         modifier: PhantomData::<fn() -> M>,
     };
     let block = Block::of_program(problem, turns, ORDERED);
-    let tiles = Tiles::<T>::alloc([D, DV]);
+    let tiles = Tiles::<T>::alloc([D, DV], ORDERED);
     let differentiate = |group: usize| {
         let consumer = Consumer {
             block,
@@ -120,6 +127,7 @@ pub fn backward<
             sums,
             depths: [D, DV],
             log2_scale,
+            drops: Drops::new(seed, dropped),
         };
         let gradients = consumer.gradients();
         let rows = [
@@ -149,12 +157,18 @@ pub fn backward<
         block.load([q, k, v, dout], [log2_sum, delta], tiles);
     };
     let [of_consumers, of_producer] = registers(D);
-    warp_specialize()
+    let parts = warp_specialize()
         .registers(of_consumers)
         .main(|| differentiate(0))
         .worker(Warps(4).registers(of_consumers), || differentiate(1))
-        .worker(Warps(1).registers(of_producer), load)
-        .run();
+        .worker(Warps(1).registers(of_producer), load);
+    let parts = match tiles.dq {
+        Some(terms) => parts.workers(0..GROUPS, Warps(1).registers(of_producer), |group| {
+            block.add_in_order(group, terms[group], sums, QUERIES * D / GROUPS);
+        }),
+        None => parts,
+    };
+    parts.run();
 }
 
 /// The arguments of [`backward`], from those of a call.
@@ -169,8 +183,10 @@ macro_rules! backward_arguments {
         block_stride: $block_stride:expr,
         factors: $factors:expr,
         scale: $scale:expr,
-        strides: [$of_dk:expr, $of_dv:expr]
+        strides: [$of_dk:expr, $of_dv:expr],
+        dropout: $dropout:expr
     ) => {{
+        let dropout: Option<Dropout> = $dropout;
         let (log2_sum, delta, sums, turns) = $workspace;
         let Numbers {
             query_heads,
@@ -214,6 +230,8 @@ macro_rules! backward_arguments {
             of_dk[1] as i64,
             of_dv[0] as i64,
             of_dv[1] as i64,
+            dropout.map_or(0, |dropout| dropout.seed as i64),
+            dropout.map_or(0, |dropout| dropout.threshold() as i32),
         )
     }};
 }

@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::backward_part::{
-    GROUPS, Part, QUERIES, divides_columns, keys_of, share_of, swizzle_of_keys,
+    GROUPS, Part, QUERIES, divides_columns, has_adders, keys_of, share_of, swizzle_of_keys,
 };
 use super::key_blocks::{KeyBlock, KeyBlocks, Seeing, Unmasked, store_rows};
 use super::mainloop::swizzle;
@@ -29,13 +29,15 @@ pub(super) struct Tiles<T> {
     pub(super) ds: Smem<T>,
     /// P, where it is exchanged.
     pub(super) p: Option<Smem<T>>,
+    /// A warpgroup's half of a block of dQ in the order of threads, where a warp of its own adds it.
+    pub(super) dq: Option<[Pipeline<Smem<f32>>; GROUPS]>,
     /// Both consumer warpgroups.
     pub(super) both: NamedBarrier,
 }
 
 impl<T: Element> Tiles<T> {
     #[device]
-    pub(super) fn alloc([depth, values]: [usize; 2]) -> Self {
+    pub(super) fn alloc([depth, values]: [usize; 2], is_ordered: bool) -> Self {
         let keys = keys_of(depth);
         let k = Smem::<T>::alloc([1, keys, depth], swizzle_of_keys::<T>(depth, 2));
         let v = Smem::<T>::alloc([1, keys, values], swizzle::<T>(share_of(values, depth), 2));
@@ -54,6 +56,12 @@ impl<T: Element> Tiles<T> {
         let of_scores = || Smem::<T>::alloc([STAGES, keys, QUERIES], swizzle::<T>(QUERIES, 2));
         let ds = of_scores();
         let p = divides_columns(depth).then(of_scores);
+        let of_dq = |_| {
+            let half = QUERIES * depth / GROUPS;
+            let tile = Smem::<f32>::alloc([1, half], Swizzled::plain([0]));
+            Pipeline::new(tile, Producers::Stores { warps: 4 }, Consumers::warps(1))
+        };
+        let dq = has_adders(depth, is_ordered).then(|| [0, 1].map(of_dq));
         let both = NamedBarrier::new(GROUPS * 128);
         Tiles {
             k,
@@ -63,6 +71,7 @@ impl<T: Element> Tiles<T> {
             of_dout,
             ds,
             p,
+            dq,
             both,
         }
     }
@@ -197,6 +206,39 @@ impl<M: Differentiable> Block<M> {
     #[device]
     pub(super) fn pass_turn(self, half_block: Scalar<i32>) {
         self.turns.at(half_block + 1).release().atomic_add(1);
+    }
+
+    /// Adds the terms of dQ of warpgroup `group`, half blocks of `elements`, to `sums` in the order of blocks of keys. The buffer is
+    /// filled again as soon as it has been read; a term is counted when it has been added.
+    #[device]
+    pub(super) fn add_in_order(
+        self,
+        group: usize,
+        terms: Pipeline<Smem<f32>>,
+        sums: Ptr<f32>,
+        elements: usize,
+    ) {
+        let [first, end] = self.steps();
+        for member in range(0, self.problem.query_heads) {
+            let member = self.member(member);
+            for number in range(first, end) {
+                let step = self.step(member, number);
+                let half_block = step.row_block * GROUPS + group;
+                let stage = terms.consumer_wait(terms.of_fill(step.fill));
+                self.await_turn(step, half_block);
+                let to = sums + half_block.cast::<i64>() * elements as i64;
+                // A copy takes a power of two of elements.
+                let copied = 1usize << elements.trailing_zeros();
+                for first in (0..elements).step_by(copied) {
+                    let part = stage.tiles.slice(0, first..first + copied);
+                    to.bulk(first as i64).store_add(part);
+                }
+                tma_store_wait_read(0);
+                terms.consumer_release(stage);
+                tma_store_wait(0);
+                self.pass_turn(half_block);
+            }
+        }
     }
 
     /// Issues the loads of K and V, and of all steps.

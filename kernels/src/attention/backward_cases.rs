@@ -7,7 +7,8 @@ use tilekit::prelude::*;
 use super::backward::{backward, backward_arguments};
 use super::backward_part::{GROUPS, QUERIES, block_stride, keys_of};
 use super::backward_passes::{backward_begin, backward_end};
-use super::modifier::{Alibi, Differentiable, Plain, Softcap};
+use super::dropout::Dropout;
+use super::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 use super::plan::{Mask, Numbers, Sizes, Tile};
 use super::reference::{Attention, CAUSAL, FULL, Scores, Setup, WINDOW, numbers};
 
@@ -288,7 +289,8 @@ where
             block_stride: given.blocks()[1],
             factors: M::factors(scale, cap as f32),
             scale: scale,
-            strides: [[of_dk[1], of_dk[2]], [of_dv[1], of_dv[2]]]
+            strides: [[of_dk[1], of_dk[2]], [of_dv[1], of_dv[2]]],
+            dropout: setup.dropout
         ),
     )?;
     Ok(())
@@ -361,6 +363,12 @@ fn expect<T: Float + DeviceElement>(
     case.expect_all(&made.dv, || reference()[2].clone(), tolerance)
 }
 
+/// Three weights of ten are dropped.
+const DROPOUT: Option<Dropout> = Some(Dropout {
+    rate: 0.3,
+    seed: 0x1234_5678_9abc_def0,
+});
+
 macro_rules! cases {
     ($($name:ident: <$ty:ty, $d:literal, $dv:literal, $ordered:literal, $modifier:ty>, $setup:expr,
        batch = $batch:tt, kv_heads = $kv:tt, query_heads = $g:tt, queries = $queries:tt, keys = $ks:tt;)*) => {$(
@@ -431,5 +439,12 @@ cases! {
     backward_256_ordered: <bf16, 256, 256, true, Plain>, CAUSAL,
         batch = [1], kv_heads = [1], query_heads = [2], queries = [200], keys = [200];
     backward_256_ragged: <bf16, 256, 256, false, Plain>, Setup { is_ragged: true, tokens_first: true, ..CAUSAL },
+        batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
+    backward_64_dropout: <bf16, 64, 64, false, Dropped<Plain>>, Setup { dropout: DROPOUT, ..CAUSAL },
+        batch = [2], kv_heads = [1], query_heads = [2], queries = [65, 129], keys = [130, 129];
+    backward_128_dropout: <bf16, 128, 128, false, Dropped<Plain>>, Setup { dropout: DROPOUT, tokens_first: true, ..FULL },
+        batch = [1, 2], kv_heads = [2, 1], query_heads = [1, 2], queries = [200, 63], keys = [300, 65];
+    backward_128_dropout_ragged: <bf16, 128, 128, false, Dropped<Plain>>,
+        Setup { dropout: DROPOUT, is_ragged: true, ..CAUSAL },
         batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
 }

@@ -35,6 +35,11 @@ pub(super) fn divides_columns(depth: usize) -> bool {
     depth > 128
 }
 
+/// Whether a warp for each warpgroup adds its terms of dQ, from shared memory, and orders them: at depth 256 there is no place for them.
+pub(super) fn has_adders(depth: usize, is_ordered: bool) -> bool {
+    is_ordered && depth < 256
+}
+
 /// Keys of a block.
 pub(super) fn keys_of(depth: usize) -> usize {
     if divides_columns(depth) {

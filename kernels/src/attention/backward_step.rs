@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::backward_block::{Block, Member, STAGES, Tiles};
 use super::backward_part::{GROUPS, Part, QUERIES, divides_columns, in_order_of_threads};
+use super::dropout::{Corner, Drops};
 use super::modifier::Differentiable;
 use super::problem::ROWS;
 
@@ -18,6 +19,7 @@ pub(super) struct Consumer<T, M> {
     /// Elements of a row of Q and K, and of V.
     pub(super) depths: [usize; 2],
     pub(super) log2_scale: Scalar<f32>,
+    pub(super) drops: Drops,
 }
 
 /// The values that the loop over blocks of queries carries.
@@ -32,6 +34,11 @@ pub(super) struct Sums {
 impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
     fn part(self) -> Part {
         Part::of(self.group, self.depths)
+    }
+
+    /// Whether the consumers order the terms of dQ themselves.
+    fn orders(self) -> bool {
+        self.block.is_ordered && self.tiles.dq.is_none()
     }
 
     /// The layout of scores, `[keys, queries]`.
@@ -78,7 +85,7 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
                 sums = self.step(member, number, true, sums);
             }
         }
-        if block.is_ordered {
+        if self.orders() {
             if end > first {
                 block.pass_turn(sums.added);
             }
@@ -121,7 +128,7 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
             .consumer_wait(tiles.of_dout.of_fill(step.fill));
         let (dout_tile, delta_line) = dout_stage.tiles;
         let dp = scores().mma(v_rows, dout_tile.slice(0, part.queries.clone()).transpose());
-        if block.is_ordered {
+        if self.orders() {
             if step.fill > 0 {
                 block.pass_turn(added);
             }
@@ -144,6 +151,23 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
         };
         let p = fma(s, self.log2_scale, -sum.expand_dims(0)).exp2();
         let dp = dp.wait_all();
+        let (kept_p, dp) = if M::DROPS {
+            let at = Corner {
+                sequence: block.at.sequence,
+                head: member.head,
+                query: step.block * QUERIES + part.queries.start,
+                key: block.at.first + part.keys.start,
+                rows_are_keys: true,
+            };
+            let kept = self.drops.kept(p, [ROWS, part.queries.len()], at);
+            let factor = self.drops.factor();
+            (
+                select(kept, p * factor, 0.0),
+                select(kept, dp * factor, 0.0),
+            )
+        } else {
+            (p, dp)
+        };
         let operand = |x: Tensor<f32>, columns: usize| {
             let of_rows = Wgmma::new([4, 1], [64, columns, 16]);
             x.cast::<T>()
@@ -152,10 +176,11 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
         let p_tile = tiles.p.map(|tiles| tiles.index(step.fill % STAGES));
         let sum_dv = match p_tile {
             Some(tile) => {
-                tile.slice(1, part.queries.clone()).store(p.cast::<T>());
+                tile.slice(1, part.queries.clone())
+                    .store(kept_p.cast::<T>());
                 sum_dv
             }
-            None => sum_dv.mma(operand(p, self.depths[1]), dout_tile),
+            None => sum_dv.mma(operand(kept_p, self.depths[1]), dout_tile),
         };
         let delta = delta.load(Slice::new(0, of_scores.clone()));
         let p = slopes.map_or(p, |slopes| p * slopes);
@@ -187,19 +212,25 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
         let sum_dv = Accumulator::from_tensor(sum_dv.wait_older_than(2));
         tiles.of_dout.consumer_release(dout_stage);
         let half_block = step.row_block * GROUPS + group;
-        if block.is_ordered {
+        if self.orders() {
             block.await_turn(step, half_block);
         }
         let dq = in_order_of_threads(dq.wait_older_than(1), half);
-        let to = self.sums + half_block.cast::<i64>() * (QUERIES * half) as i64;
-        let to = to.at(arange(0..QUERIES * half, dq.layout()));
-        to.relaxed().atomic_add(dq);
+        if let Some(terms) = tiles.dq.map(|terms| terms[group]) {
+            let stage = terms.producer_acquire(terms.of_fill(step.fill));
+            stage.tiles.store(dq);
+            terms.commit(stage);
+        } else {
+            let to = self.sums + half_block.cast::<i64>() * (QUERIES * half) as i64;
+            let to = to.at(arange(0..QUERIES * half, dq.layout()));
+            to.relaxed().atomic_add(dq);
+        }
         let sum_dk = Accumulator::from_tensor(sum_dk.wait_all());
         tiles.of_q.consumer_release(q_stage);
         Sums {
             dk: sum_dk,
             dv: sum_dv,
-            added: if block.is_ordered { half_block } else { added },
+            added: if self.orders() { half_block } else { added },
         }
     }
 }

@@ -41,6 +41,8 @@ pub(super) type GradientHandles<T> = (
     Scalar<i64>,
     Scalar<i64>,
     Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i32>,
 );
 
 /// The parameters of `backward_begin`.

@@ -8,10 +8,11 @@ use tilekit::prelude::*;
 use tilekit::{Compiler, Device, LoadedKernel};
 
 use super::check::{Checked, Strides, check};
+use super::dropout::Dropout;
 use super::empty::empty_rows;
 use super::error::Result;
 use super::masked::masked_arguments;
-use super::modifier::{Alibi, Modifier, Plain, Softcap};
+use super::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use super::options::Options;
 use super::plan::{Numbers, section_of};
 use super::table::{DenseHandles, Instance, Operand, masked};
@@ -127,11 +128,11 @@ impl Attention {
             return self.launch_empty(&call);
         }
         match (options.softcap, options.alibi) {
-            (Some(_), _) => self.launch_masked::<T, Softcap>(&call, None),
-            (None, Some(slopes)) => self.launch_masked::<T, Alibi>(&call, Some(slopes)),
+            (Some(_), _) => self.launch_beside_dropout::<T, Softcap>(&call, None),
+            (None, Some(slopes)) => self.launch_beside_dropout::<T, Alibi>(&call, Some(slopes)),
             (None, None) => match Self::dense_instance(&call) {
                 Some((index, instance)) => self.launch_dense(&call, index, &instance),
-                None => self.launch_masked::<T, Plain>(&call, None),
+                None => self.launch_beside_dropout::<T, Plain>(&call, None),
             },
         }
     }
@@ -168,7 +169,7 @@ impl Attention {
         if checked.sizes.keys == 0 {
             return self.launch_empty(&call);
         }
-        self.launch_masked::<T, M>(&call, data)
+        self.launch_beside_dropout::<T, M>(&call, data)
     }
 
     /// The tuned instance for a call, if there is one.
@@ -181,6 +182,7 @@ impl Attention {
         let is_dense = (mask.is_full() || is_causal)
             && sizes.queries == sizes.keys
             && call.options.sinks.is_none()
+            && call.options.dropout.is_none()
             && call.options.lengths.is_none()
             && views
                 .iter()
@@ -226,6 +228,18 @@ impl Attention {
         Ok(())
     }
 
+    /// Launches the kernel of `M`, beside dropout if the options have it.
+    fn launch_beside_dropout<T: Operand, M: Modifier>(
+        &self,
+        call: &Call<'_, T>,
+        data: Option<&Buffer<f32>>,
+    ) -> Result<()> {
+        match call.options.dropout {
+            Some(_) => self.launch_masked::<T, Dropped<M>>(call, data),
+            None => self.launch_masked::<T, M>(call, data),
+        }
+    }
+
     fn launch_masked<T: Operand, M: Modifier>(
         &self,
         call: &Call<'_, T>,
@@ -240,6 +254,7 @@ impl Attention {
             let Instance { depths, tile, .. } = instance;
             let is_packed = tile.pack > 1;
             *depths == sizes.depths
+                && !(is_packed && M::DROPS)
                 && (!is_packed || (group.is_multiple_of(tile.pack) && sizes.queries < tile.rows))
         };
         let mut instances = masked::<T, M>().into_iter().enumerate();
@@ -267,7 +282,8 @@ impl Attention {
                 flags: [call.options.lengths.is_some(), call.options.sinks.is_some()],
                 factors: M::factors(scale, call.options.softcap.unwrap_or(1.0)),
                 strides: [of_out.head, of_out.token],
-                lse_stride: call.qkv[0].place().shape[2]
+                lse_stride: call.qkv[0].place().shape[2],
+                dropout: call.options.dropout
             ),
         )?;
         Ok(())

@@ -11,8 +11,9 @@ use super::backward_table::{GradientInstance, Passes, gradients, passes};
 use super::call::{Attention, View};
 use super::check::{Checked, Strides};
 use super::check_backward::check_backward;
+use super::dropout::Dropout;
 use super::error::Result;
-use super::modifier::{Alibi, Differentiable, Plain, Softcap};
+use super::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 use super::options::Options;
 use super::plan::{Numbers, Tile};
 use super::table::Operand;
@@ -137,9 +138,11 @@ impl Attention {
             checked: check_backward(qkv, upstream, gradients, options)?,
         };
         match (options.softcap, options.alibi) {
-            (Some(_), _) => self.differentiate::<T, Softcap>(&call, None),
-            (None, Some(slopes)) => self.differentiate::<T, Alibi>(&call, Some(slopes)),
-            (None, None) => self.differentiate::<T, Plain>(&call, None),
+            (Some(_), _) => self.differentiate_beside_dropout::<T, Softcap>(&call, None),
+            (None, Some(slopes)) => {
+                self.differentiate_beside_dropout::<T, Alibi>(&call, Some(slopes))
+            }
+            (None, None) => self.differentiate_beside_dropout::<T, Plain>(&call, None),
         }
     }
 
@@ -170,7 +173,19 @@ impl Attention {
             options,
             checked: check_backward(qkv, upstream, gradients, options)?,
         };
-        self.differentiate::<T, M>(&call, data)
+        self.differentiate_beside_dropout::<T, M>(&call, data)
+    }
+
+    /// Launches the kernels of `M`, beside dropout if the options have it.
+    fn differentiate_beside_dropout<T: Operand, M: Differentiable>(
+        &self,
+        call: &Call<'_, T>,
+        data: Option<&Buffer<f32>>,
+    ) -> Result<()> {
+        match call.options.dropout {
+            Some(_) => self.differentiate::<T, Dropped<M>>(call, data),
+            None => self.differentiate::<T, M>(call, data),
+        }
     }
 
     /// Launches the three kernels.
@@ -281,7 +296,8 @@ impl Attention {
                 block_stride: call.block_stride(),
                 factors: M::factors(scale, call.options.softcap.unwrap_or(1.0)),
                 scale: scale,
-                strides: [[of_dk.head, of_dk.token], [of_dv.head, of_dv.token]]
+                strides: [[of_dk.head, of_dk.token], [of_dv.head, of_dv.token]],
+                dropout: call.options.dropout
             ),
         )?;
         Ok(())

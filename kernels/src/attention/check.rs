@@ -336,6 +336,13 @@ pub(super) fn check_factors(options: &Options<'_>, heads: usize) -> Result<()> {
             format!("{heads}, one for each head of q"),
         )?;
     }
+    let rate = options.dropout.map_or(0.0, |dropout| dropout.rate);
+    expect(
+        (0.0..1.0).contains(&rate),
+        "options.dropout",
+        || format!("a rate of {rate}"),
+        "0 or more, and less than 1",
+    )?;
     let behind = options.window[1];
     let is_right = !options.causal || behind.is_none_or(|behind| behind == 0);
     expect(

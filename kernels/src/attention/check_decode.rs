@@ -187,6 +187,7 @@ fn check_options(options: &Options<'_>, heads: usize) -> Result<()> {
         ("options.chunk", options.chunk.is_some()),
         ("options.lengths", options.lengths.is_some()),
         ("options.from_first", options.from_first),
+        ("options.dropout", options.dropout.is_some()),
     ] {
         expect(
             !is_there,

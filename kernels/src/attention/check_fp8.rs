@@ -65,6 +65,7 @@ fn check_options(options: &Options<'_>, heads: usize) -> Result<()> {
         ("options.alibi", options.alibi.is_some()),
         ("options.sinks", options.sinks.is_some()),
         ("options.lengths", options.lengths.is_some()),
+        ("options.dropout", options.dropout.is_some()),
     ] {
         expect(
             !is_there,

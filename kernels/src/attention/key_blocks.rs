@@ -30,7 +30,7 @@ pub(super) struct KeyBlocks<M> {
 /// A block of keys, and its sequence.
 #[derive(Clone, Copy)]
 pub(super) struct KeyBlock {
-    sequence: Scalar<i32>,
+    pub(super) sequence: Scalar<i32>,
     /// Its batch in the tensors.
     pub(super) batch: Scalar<i32>,
     /// Its first key in the sequence.

@@ -196,6 +196,8 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
                     [ROWS, block_keys],
                     is_transposed,
                 );
+                let first_key = |number: Scalar<i32>| (blocks.top - 1 - number) * block_keys;
+                let powers = problem.kept(rows, first_key(scalar(0)), powers);
                 if P::CLEARS {
                     let first = values.consumer_wait(values.of_fill(base));
                     problem.clear(rows, blocks.top - 1, first.tiles);
@@ -248,6 +250,7 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
                         (false, _) => done,
                     };
                     let next = next.unwrap_or_else(|| softmax.add(s, rescale, ROWS));
+                    let next = problem.kept(rows, first_key(number), next);
                     State {
                         softmax,
                         sums: Accumulator::from_tensor(done),

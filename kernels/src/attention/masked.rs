@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
+use super::dropout::Drops;
 use super::mainloop::{Shape, attend, swizzle};
-use super::modifier::{Alibi, Modifier, Plain, Softcap};
+use super::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use super::problem::ROWS;
 use super::spans::{Lengths, Results, Spans, Window};
 use super::tiles::Tiles;
@@ -28,7 +29,8 @@ fn registers(groups: usize, depth: usize) -> [u32; 2] {
 /// sequences, `query_offsets` and `key_offsets` say where each begins and the last ends, and `queries` and `keys` are the longest.
 /// Scores are multiplied by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2. `sinks` has a logit for each query
 /// head if `has_sinks`. `out_rows` is `out`, whose heads and tokens are its strides apart. A head has `lse_stride` LSE. Heads of a
-/// `section` are computed together; `counter` is 0 before and after.
+/// `section` are computed together; `counter` is 0 before and after. Weights whose word of `seed` is below `dropped`, without a sign, are
+/// dropped where `M` says so.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <bf16, 64, 64, 3, 128, true, 1, Plain>,
     <bf16, 96, 96, 2, 128, true, 1, Plain>,
@@ -38,6 +40,8 @@ fn registers(groups: usize, depth: usize) -> [u32; 2] {
     <bf16, 128, 128, 2, 128, true, 8, Plain>,
     <bf16, 128, 128, 2, 128, true, 1, Softcap>,
     <bf16, 128, 128, 2, 128, true, 1, Alibi>,
+    <bf16, 64, 64, 3, 128, true, 1, Dropped<Plain>>,
+    <bf16, 128, 128, 2, 128, true, 1, Dropped<Plain>>,
     <f16, 128, 128, 2, 128, true, 1, Plain>
 ))]
 pub fn forward_masked<
@@ -77,6 +81,8 @@ pub fn forward_masked<
     #[multiple_of(8)] out_head_stride: i64,
     #[multiple_of(8)] out_token_stride: i64,
     lse_stride: i32,
+    seed: i64,
+    dropped: i32,
 ) {
     assume((heads > 0) & (query_heads > 0) & (queries > 0) & (keys > 0) & (chunk > 0));
     let rows = GROUPS * ROWS;
@@ -106,6 +112,7 @@ pub fn forward_masked<
         pack: PACK,
         masks_all: DV > 128,
         tile: [rows, KEYS],
+        drops: Drops::new(seed, dropped),
         modifier: PhantomData::<fn() -> M>,
     };
     let shape = Shape {
@@ -130,8 +137,10 @@ macro_rules! masked_arguments {
         flags: [$is_ragged:expr, $has_sinks:expr],
         factors: $factors:expr,
         strides: $strides:expr,
-        lse_stride: $lse_stride:expr
+        lse_stride: $lse_stride:expr,
+        dropout: $dropout:expr
     ) => {{
+        let dropout: Option<Dropout> = $dropout;
         let Numbers {
             batch,
             heads,
@@ -174,6 +183,8 @@ macro_rules! masked_arguments {
             head_stride as i64,
             token_stride as i64,
             $lse_stride as i32,
+            dropout.map_or(0, |dropout| dropout.seed as i64),
+            dropout.map_or(0, |dropout| dropout.threshold() as i32),
         )
     }};
 }

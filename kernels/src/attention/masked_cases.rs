@@ -2,9 +2,10 @@
 
 use tilekit::prelude::*;
 
+use super::dropout::Dropout;
 use super::forward::reset;
 use super::masked::{forward_masked, masked_arguments};
-use super::modifier::{Alibi, Modifier, Plain, Softcap};
+use super::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use super::plan::{Mask, Numbers, Sizes, Tile};
 use super::problem::ROWS;
 use super::reference::{Attention, CAUSAL, FULL, Scores, Setup, WINDOW, numbers};
@@ -115,7 +116,8 @@ where
             flags: [setup.is_ragged, setup.has_sinks],
             factors: factors,
             strides: out_strides,
-            lse_stride: tokens
+            lse_stride: tokens,
+                dropout: setup.dropout
         ),
     )?;
     let reference = || {
@@ -145,6 +147,12 @@ where
     case.moves_bytes(size_of::<T>() * batch * (heads * queries + kv_heads * keys) * (D + DV));
     Ok(())
 }
+
+/// Three weights of ten are dropped.
+const DROPOUT: Option<Dropout> = Some(Dropout {
+    rate: 0.3,
+    seed: 0x1234_5678_9abc_def0,
+});
 
 macro_rules! cases {
     ($($name:ident: <$ty:ty, $d:literal, $dv:literal, $groups:literal, $keys:literal, $turns:literal, $pack:literal, $modifier:ty>, $setup:expr,
@@ -193,4 +201,11 @@ cases! {
         batch = [1], kv_heads = [1], query_heads = [2], queries = [1, 65, 200], keys = [65, 65, 300];
     masked_256: <bf16, 256, 256, 2, 64, false, 1, Plain>, CAUSAL,
         batch = [1], kv_heads = [1], query_heads = [2], queries = [63, 200], keys = [129, 300];
+    masked_64_dropout: <bf16, 64, 64, 3, 128, true, 1, Dropped<Plain>>, Setup { dropout: DROPOUT, ..CAUSAL },
+        batch = [2], kv_heads = [1], query_heads = [2], queries = [65, 129], keys = [130, 129];
+    masked_128_dropout: <bf16, 128, 128, 2, 128, true, 1, Dropped<Plain>>, Setup { dropout: DROPOUT, tokens_first: true, ..FULL },
+        batch = [1, 2], kv_heads = [2, 1], query_heads = [1, 2], queries = [200, 63], keys = [300, 65];
+    masked_128_dropout_ragged: <bf16, 128, 128, 2, 128, true, 1, Dropped<Plain>>,
+        Setup { dropout: DROPOUT, is_ragged: true, ..CAUSAL },
+        batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
 }

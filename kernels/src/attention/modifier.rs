@@ -45,6 +45,10 @@ pub trait Modifier: Copy + 'static {
     /// Whether [`sees`](Modifier::sees) masks scores. Then every block of keys is masked, not only those at an edge.
     const MASKS: bool = false;
 
+    /// Whether weights are dropped by the [`Dropout`](super::Dropout) of a call: a modifier that is given does not say so.
+    #[doc(hidden)]
+    const DROPS: bool = false;
+
     /// Natural exponents of the products Q · K, `[queries, keys]`, or `[keys, queries]` in the backward pass.
     fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32>;
 
@@ -85,6 +89,33 @@ impl Modifier for Plain {
 impl Differentiable for Plain {
     fn slopes(_: Tensor<f32>) -> Option<Tensor<f32>> {
         None
+    }
+}
+
+/// A modifier beside dropout.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropped<M>(std::marker::PhantomData<M>);
+
+impl<M: Modifier> Modifier for Dropped<M> {
+    const MASKS: bool = M::MASKS;
+    const DROPS: bool = true;
+
+    fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32> {
+        M::scores(scores, at)
+    }
+
+    fn sees(at: Place) -> Tensor<bool> {
+        M::sees(at)
+    }
+
+    fn factors(scale: f32, cap: f32) -> [f32; 2] {
+        M::factors(scale, cap)
+    }
+}
+
+impl<M: Differentiable> Differentiable for Dropped<M> {
+    fn slopes(changed: Tensor<f32>) -> Option<Tensor<f32>> {
+        M::slopes(changed)
     }
 }
 

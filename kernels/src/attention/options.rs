@@ -2,6 +2,7 @@
 
 use tilekit::Buffer;
 
+use super::dropout::Dropout;
 use super::plan::Mask;
 
 /// The mask and the changes of scores. The default is no mask, and scores times `1 / sqrt(depth)`.
@@ -24,6 +25,8 @@ pub struct Options<'a> {
     pub alibi: Option<&'a Buffer<f32>>,
     /// A logit for each query head, whose exponential is added to the softmax's sum and has no value (attention sinks).
     pub sinks: Option<&'a Buffer<f32>>,
+    /// Dropout of weights.
+    pub dropout: Option<Dropout>,
     /// Sequences of several lengths, concatenated in tensors of one batch.
     pub lengths: Option<Lengths<'a>>,
     /// Gradients have the same bits in every run: the terms of dQ are added in ascending order of keys. The output, dK and dV always

@@ -76,6 +76,10 @@ pub(super) trait Problem<T: Element>: Copy {
     fn sees(self, rows: Self::Rows, key: Tensor<i32>) -> Tensor<bool>;
     /// The scores from which P is computed, given Q · K.
     fn scores(self, rows: Self::Rows, key: Tensor<i32>, scores: Tensor<f32>) -> Tensor<f32>;
+    /// The weights of a block of keys from `first` on that are kept; their factor is [`store`](Problem::store)'s.
+    fn kept(self, _rows: Self::Rows, _first: Scalar<i32>, weights: Tensor<f32>) -> Tensor<f32> {
+        weights
+    }
     /// The steps that need a mask.
     fn edges(self, rows: Self::Rows, blocks: Blocks) -> Edges;
     /// The factor of scores in an exponent of 2.

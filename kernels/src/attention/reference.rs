@@ -2,6 +2,7 @@
 
 use tilekit::prelude::*;
 
+use super::dropout::Dropout;
 use super::plan::{Mask, Sizes};
 
 /// The properties of a case besides its sizes.
@@ -10,6 +11,7 @@ pub(super) struct Setup {
     pub(super) mask: Mask,
     pub(super) scores: Scores,
     pub(super) has_sinks: bool,
+    pub(super) dropout: Option<Dropout>,
     /// Concatenated sequences of several lengths, two of which have no queries or no keys.
     pub(super) is_ragged: bool,
     /// The order in memory is batch, tokens, heads, depth.
@@ -36,6 +38,7 @@ pub(super) const FULL: Setup = Setup {
     },
     scores: Scores::Plain,
     has_sinks: false,
+    dropout: None,
     is_ragged: false,
     tokens_first: false,
     spread: 1.0,
@@ -240,6 +243,12 @@ impl Attention {
         }
     }
 
+    /// What the weight of a key is multiplied by.
+    fn kept(&self, [sequence, head, query]: [usize; 3], key: usize) -> f64 {
+        let factor = |dropout: Dropout| dropout.factor([sequence, head, query, key]);
+        self.setup.dropout.map_or(1.0, factor)
+    }
+
     /// The output in f64 in the order of memory, and LSE.
     pub(super) fn reference(&self, [q, k, v]: [&[f64]; 3], factors: [&[f64]; 2]) -> [Vec<f64>; 2] {
         let Sizes {
@@ -256,6 +265,7 @@ impl Attention {
             let seen = self.attended([q, k], factors, at);
             let to = self.place(0, heads, columns, at);
             for (&share, &key) in seen.shares.iter().zip(&seen.keys) {
+                let share = share * self.kept(at, key);
                 let row = self.place(1, kv_heads, columns, [batch, head * kv_heads / heads, key]);
                 add(&mut out[to..to + columns], share, &v[row..row + columns]);
             }
@@ -294,13 +304,13 @@ impl Attention {
                 let row = self.place(1, kv_heads, columns, [batch, head * kv_heads / heads, key]);
                 row..row + columns
             };
-            let of_v = |&key: &usize| dot(dout, &v[row(key, columns)]);
+            let of_v = |&key: &usize| self.kept(at, key) * dot(dout, &v[row(key, columns)]);
             let dp: Vec<f64> = seen.keys.iter().map(of_v).collect();
             let delta = dot(&seen.shares, &dp);
-            for (at, &key) in seen.keys.iter().enumerate() {
-                let share = seen.shares[at];
-                let ds = share * (dp[at] - delta) * self.slope(seen.scores[at]);
-                add(&mut dv[row(key, columns)], share, dout);
+            for (number, &key) in seen.keys.iter().enumerate() {
+                let share = seen.shares[number];
+                let ds = share * (dp[number] - delta) * self.slope(seen.scores[number]);
+                add(&mut dv[row(key, columns)], share * self.kept(at, key), dout);
                 add(&mut dk[row(key, depth)], ds, query);
                 add(&mut dq[of_query..of_query + depth], ds, &k[row(key, depth)]);
             }
@@ -428,6 +438,8 @@ mod tests {
             2,
             false,
         );
+        let dropout = Some(Dropout { rate: 0.4, seed: 1 });
+        check(Setup { dropout, ..CAUSAL }, 2, true);
         let mask = Mask {
             chunk: Some(3),
             ..CAUSAL.mask

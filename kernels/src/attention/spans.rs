@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
+use super::dropout::{Corner, Drops};
 use super::modifier::{Modifier, Place};
 use super::problem::{Blocks, Edges, Loads, Problem, ROWS, load, load_numbered};
 use super::softmax::Softmax;
@@ -96,12 +97,14 @@ pub(super) struct Spans<T, M> {
     pub(super) masks_all: bool,
     /// Rows of a tile, and keys of a block.
     pub(super) tile: [usize; 2],
+    pub(super) drops: Drops,
     pub(super) modifier: PhantomData<fn() -> M>,
 }
 
 /// A tile: its head, its first row, and where its sequence begins.
 #[derive(Clone, Copy)]
 pub(super) struct SpanTile {
+    sequence: Scalar<i32>,
     batch: Scalar<i32>,
     head: Scalar<i32>,
     kv_head: Scalar<i32>,
@@ -200,6 +203,7 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
         let (batch, head) = (head / self.heads, head % self.heads);
         let [starts, lengths] = self.lengths.of(batch);
         SpanTile {
+            sequence: batch,
             batch: select(self.lengths.is_ragged, 0, batch),
             head,
             kv_head: head / self.query_heads,
@@ -259,6 +263,23 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
     #[device]
     fn scores(self, rows: SpanRows, key: Tensor<i32>, scores: Tensor<f32>) -> Tensor<f32> {
         M::scores(scores, self.place(rows, key))
+    }
+
+    #[device]
+    fn kept(self, rows: SpanRows, first: Scalar<i32>, weights: Tensor<f32>) -> Tensor<f32> {
+        if !M::DROPS {
+            return weights;
+        }
+        static_assert!(self.pack == 1, "rows of packed heads are no queries");
+        let at = Corner {
+            sequence: rows.tile.sequence,
+            head: rows.tile.head,
+            query: rows.first,
+            key: first,
+            rows_are_keys: false,
+        };
+        let kept = self.drops.kept(weights, [ROWS, self.tile[1]], at);
+        select(kept, weights, 0.0)
     }
 
     #[device]
@@ -336,6 +357,11 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
             .other(f32::NEG_INFINITY)
             .load();
         let (factor, log_sum_exp) = softmax.finish_with_sink(sink);
+        let factor = if M::DROPS {
+            factor * self.drops.factor()
+        } else {
+            factor
+        };
         tma_store_wait_read(0);
         let factor = factor.expand_dims(1).convert_layout_trivial(sums.layout());
         place.store((sums * factor).cast::<T>());

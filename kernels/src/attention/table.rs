@@ -53,6 +53,8 @@ pub(super) type MaskedHandles<T> = (
     Scalar<i64>,
     Scalar<i64>,
     Scalar<i32>,
+    Scalar<i64>,
+    Scalar<i32>,
 );
 
 /// An instance: the calls that it serves, and how it is compiled.
