@@ -2,6 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
 use crate::refusal::Refusal;
 
@@ -36,6 +37,10 @@ pub(crate) fn named(stream: &Bound<'_, PyAny>) -> Result<usize, Refusal> {
 
 /// The GPU of the stream that a caller names, where the stream says it: those of torch and CuPy do.
 pub(crate) fn device(stream: &Bound<'_, PyAny>) -> Option<i32> {
+    // A number says nothing, and asking it costs as much as a launch.
+    if stream.is_instance_of::<PyInt>() {
+        return None;
+    }
     let py = stream.py();
     let names = [intern!(py, "device_index"), intern!(py, "device_id")];
     let mut numbers = names.into_iter().map(|name| stream.getattr_opt(name));
