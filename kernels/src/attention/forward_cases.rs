@@ -3,6 +3,7 @@
 use tilekit::prelude::*;
 
 use super::forward::{forward, reset};
+use super::plan::section_of;
 use super::problem::ROWS;
 
 /// The inputs of a case.
@@ -83,7 +84,8 @@ where
     let (programs, section) = if tiles < 16 {
         (tiles.min(3), 1)
     } else {
-        (tiles.min(132), section_of::<T>(heads, tokens * D, CAUSAL))
+        let head_bytes = 2 * tokens * D * size_of::<T>();
+        (tiles.min(132), section_of(heads, head_bytes, CAUSAL))
     };
     case.launch(
         forward::<T, D, GROUPS, KEYS, CAUSAL, TURNS>,
@@ -121,15 +123,6 @@ where
     case.does_tensor_flops::<T>(if CAUSAL { products / 2 } else { products });
     case.moves_bytes(4 * size_of::<T>() * heads * tokens * D);
     Ok(())
-}
-
-/// Heads of a section: K and V of `elements` elements a head each take at most 32 MiB of the 50 MiB of L2. Without a mask all
-/// tiles take the same time, and those of one head follow each other.
-fn section_of<T>(heads: usize, elements: usize, is_causal: bool) -> usize {
-    if !is_causal {
-        return 1;
-    }
-    ((32 << 20) / (2 * elements * size_of::<T>())).clamp(1, heads)
 }
 
 macro_rules! cases {

@@ -64,7 +64,7 @@ pub(super) const SECTION_BYTES: usize = 32 << 20;
 /// Heads of a section. Without a mask all tiles take the same time, and those of one head follow each other.
 pub(super) fn section_of(heads: usize, head_bytes: usize, is_masked: bool) -> usize {
     if is_masked {
-        (SECTION_BYTES / head_bytes.max(1)).clamp(1, heads)
+        (SECTION_BYTES / head_bytes.max(1)).clamp(1, heads.max(1))
     } else {
         1
     }
