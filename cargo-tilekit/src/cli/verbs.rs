@@ -116,7 +116,7 @@ pub(crate) struct Run {
 /// What the emulator checks, which is then the device.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Checks {
-    /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
+    /// Run on the emulator without a search for races in global memory, whose shadow takes one and a half to six times the memory that a launch touches
     #[arg(long)]
     pub(crate) no_global: bool,
     /// Run on the emulator, where `wgmma.wait_group` orders the warp that executes it and no other of its warpgroup

@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use tilekit::prelude::*;
 use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
@@ -11,13 +11,14 @@ use super::check::{Call, CallPlan, Taken, View};
 use super::dense::{ManyTile, dense};
 use super::epilogue::{Author, Epilogue, Place, Plain};
 use super::error::{Result, expect};
-use super::factor::{Operand, ResultOf, Stored};
+use super::factor::{Operand, ResultOf};
 use super::few_tiles::few_tiles;
-use super::form::{Form, Side};
+use super::form::Form;
+use super::launch::{FewHandles, Launch, ManyHandles};
 use super::matrix::Matrix;
+use super::operands::{Role, Workspaces};
 use super::options::Options;
 use super::plan::{Instance, Need, Plan};
-use super::repack::{TILE, repack};
 
 /// Matrix products on a device: the kernels that calls have needed so far, and what each stream needs of its own.
 ///
@@ -58,15 +59,12 @@ pub struct Products {
     device: Device,
     compiler: Compiler,
     kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
-    workspaces: Mutex<Workspaces>,
+    pub(super) workspaces: Mutex<Workspaces>,
     plans: Mutex<HashMap<Need, Plan>>,
 }
 
 /// Sizes whose plans are kept. The model takes some microseconds, a look at the table a tenth of one.
 const KEPT_PLANS: usize = 4096;
-
-/// Workspaces by element type, stream and role.
-type Workspaces = HashMap<(TypeId, u64, Role), Box<dyn Any + Send>>;
 
 /// A kernel of element types and an epilogue.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -77,171 +75,6 @@ pub(super) enum Which {
     Grouped(Form<ManyTile, ()>, String),
     /// From elements along this dimension to elements along that one.
     Repack(usize, usize),
-}
-
-/// A matrix of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Role {
-    X,
-    Y,
-    Result,
-    Source,
-    /// Stands for scales that are not used.
-    Nothing,
-}
-
-/// The parameters of `dense`.
-type ManyHandles<T, O> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<O>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-    Scalar<f32>,
-    Ptr<O>,
-    Scalar<i32>,
-    Scalar<i64>,
-    Ptr<O>,
-    Ptr<f32>,
-    Ptr<f32>,
-);
-
-/// The parameters of `few_tiles`.
-type FewHandles<T, O> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    Ptr<O>,
-    Scalar<i32>,
-    Scalar<i64>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-    Scalar<f32>,
-    Ptr<O>,
-    Scalar<i32>,
-    Scalar<i64>,
-    Ptr<O>,
-    Ptr<f32>,
-    Ptr<f32>,
-);
-
-/// What a kernel reads and writes, all of it in rows.
-struct Launch<'a, T, O> {
-    need: Need,
-    factors: [View<'a, T>; 2],
-    sides: [Side; 2],
-    result: (View<'a, O>, Matrix),
-    source: (View<'a, O>, Matrix),
-    bias: &'a Buffer<O>,
-    scales: [&'a Buffer<f32>; 2],
-    alpha_beta: [f32; 2],
-}
-
-/// The arguments of `dense`.
-type OfMany<'l, T, O> = (
-    &'l View<'l, T>,
-    &'l View<'l, T>,
-    &'l View<'l, O>,
-    i32,
-    i32,
-    i32,
-    i32,
-    f32,
-    f32,
-    &'l View<'l, O>,
-    i32,
-    i64,
-    &'l Buffer<O>,
-    &'l Buffer<f32>,
-    &'l Buffer<f32>,
-);
-
-/// The arguments of `few_tiles`.
-type OfFew<'l, T, O> = (
-    &'l View<'l, T>,
-    &'l View<'l, T>,
-    &'l View<'l, O>,
-    i32,
-    i64,
-    i32,
-    i32,
-    i32,
-    f32,
-    f32,
-    &'l View<'l, O>,
-    i32,
-    i64,
-    &'l Buffer<O>,
-    &'l Buffer<f32>,
-    &'l Buffer<f32>,
-);
-
-impl<T, O> Launch<'_, T, O> {
-    fn form<I, E>(&self, tile: I, epilogue: E) -> Form<I, E> {
-        Form {
-            tile,
-            sides: self.sides,
-            is_batched: self.need.batches > 1,
-            epilogue,
-        }
-    }
-
-    fn of_many(&self) -> OfMany<'_, T, O> {
-        let [m, n, k] = self.need.size.map(|extent| extent as i32);
-        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
-        let (source, place) = &self.source;
-        (
-            x,
-            y,
-            &self.result.0,
-            m,
-            n,
-            k,
-            self.need.batches as i32,
-            alpha,
-            beta,
-            source,
-            place.strides[0] as i32,
-            place.step_of_batch() as i64,
-            self.bias,
-            self.scales[0],
-            self.scales[1],
-        )
-    }
-
-    fn of_few(&self, is_turned: bool) -> OfFew<'_, T, O> {
-        let [m, n, k] = self.need.size.map(|extent| extent as i32);
-        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
-        let (x, y, rows, columns) = if is_turned {
-            (y, x, n, m)
-        } else {
-            (x, y, m, n)
-        };
-        let (result, place) = &self.result;
-        let (source, of_source) = &self.source;
-        (
-            x,
-            y,
-            result,
-            place.strides[0] as i32,
-            place.step_of_batch() as i64,
-            rows,
-            columns,
-            k,
-            alpha,
-            beta,
-            source,
-            of_source.strides[0] as i32,
-            of_source.step_of_batch() as i64,
-            self.bias,
-            self.scales[0],
-            self.scales[1],
-        )
-    }
 }
 
 impl Products {
@@ -429,90 +262,12 @@ impl Products {
         self.copy_back(stream, &result, (c.source(), call.result))
     }
 
-    /// Copies a result from a workspace to where it belongs.
-    pub(super) fn copy_back<O: Stored>(
-        &self,
-        stream: &Stream,
-        result: &InRows<O>,
-        own: (&Buffer<O>, Matrix),
-    ) -> Result<()> {
-        match &result.copy {
-            None => Ok(()),
-            Some(workspace) => self.copy(stream, Some((&**workspace, result.place)), own),
-        }
-    }
-
     pub(super) fn device(&self) -> &Device {
         &self.device
     }
 
     pub(super) fn compiler(&self) -> &Compiler {
         &self.compiler
-    }
-
-    /// An operand as kernels take it: where it is, or a copy.
-    pub(super) fn factor<T: Operand>(
-        &self,
-        stream: &Stream,
-        (role, source): (Role, &Buffer<T>),
-        (matrix, taken): (Matrix, Taken),
-    ) -> Result<InRows<T>> {
-        let (place, from) = match taken {
-            Taken::InPlace(place, _) => return Ok(InRows { copy: None, place }),
-            Taken::Copied(place, _) => (place, Some((source, matrix))),
-            Taken::Zeros(place) => (place, None),
-        };
-        let workspace = self.workspace::<T>(stream, role, place.room()[1])?;
-        self.copy(stream, from, (&*workspace, place))?;
-        Ok(InRows {
-            copy: Some(workspace),
-            place,
-        })
-    }
-
-    /// Where a kernel writes the result: in C, or in a workspace.
-    fn result<O: Stored>(&self, stream: &Stream, c: &Buffer<O>, call: &Call) -> Result<InRows<O>> {
-        self.placed(stream, (Role::Result, c), call.result, false)
-    }
-
-    /// What is added to the result, in rows: another matrix, or the result as it was.
-    fn source<O: Stored>(
-        &self,
-        stream: &Stream,
-        (c, options): (&Buffer<O>, &Options<'_, O>),
-        call: &Call,
-        result: &InRows<O>,
-    ) -> Result<InRows<O>> {
-        if let (Some(view), Some(matrix)) = (options.source, call.source) {
-            return self.placed(stream, (Role::Source, view.source()), matrix, true);
-        }
-        if let Some(workspace) = result.copy.as_ref().filter(|_| options.has_source()) {
-            let from = Some((c, call.result));
-            self.copy(stream, from, (&**workspace, result.place))?;
-        }
-        Ok(result.clone())
-    }
-
-    /// A matrix of results in rows: where it is, or in a workspace, which it is copied to if it is read.
-    pub(super) fn placed<O: Stored>(
-        &self,
-        stream: &Stream,
-        (role, buffer): (Role, &Buffer<O>),
-        matrix: Matrix,
-        is_read: bool,
-    ) -> Result<InRows<O>> {
-        if let Some(place) = matrix.in_rows(size_of::<O>()) {
-            return Ok(InRows { copy: None, place });
-        }
-        let place = Matrix::padded(matrix, size_of::<O>());
-        let workspace = self.workspace::<O>(stream, role, place.room()[1])?;
-        if is_read {
-            self.copy(stream, Some((buffer, matrix)), (&*workspace, place))?;
-        }
-        Ok(InRows {
-            copy: Some(workspace),
-            place,
-        })
     }
 
     fn launch<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
@@ -556,48 +311,6 @@ impl Products {
         plan
     }
 
-    /// Copies matrices, or zeros where there are none.
-    fn copy<T: Stored>(
-        &self,
-        stream: &Stream,
-        source: Option<(&Buffer<T>, Matrix)>,
-        (target, to): (&Buffer<T>, Matrix),
-    ) -> Result<()> {
-        let is_there = i32::from(source.is_some());
-        let (source, from) = source.unwrap_or((target, to));
-        let which = Which::Repack(from.along(), to.along());
-        let compile = || match (from.along(), to.along()) {
-            (0, 0) => repack::<T, 0, 0>.compile(&self.compiler),
-            (0, _) => repack::<T, 0, 1>.compile(&self.compiler),
-            (_, 0) => repack::<T, 1, 0>.compile(&self.compiler),
-            _ => repack::<T, 1, 1>.compile(&self.compiler),
-        };
-        let kernel = self.kernel((TypeId::of::<T>(), which), compile)?;
-        let [rows, columns] = to.shape;
-        let [from_row, from_column] = from.strides.map(|stride| stride as i64);
-        let [to_row, to_column] = to.strides.map(|stride| stride as i64);
-        kernel.launch(
-            stream,
-            [rows.div_ceil(TILE), columns.div_ceil(TILE), to.batches[0]],
-            (
-                source,
-                from.offset as i64,
-                from_row,
-                from_column,
-                from.step_of_batch() as i64,
-                target,
-                to.offset as i64,
-                to_row,
-                to_column,
-                to.step_of_batch() as i64,
-                rows as i32,
-                columns as i32,
-                is_there,
-            ),
-        )?;
-        Ok(())
-    }
-
     /// A kernel, loaded at its first use.
     pub(super) fn kernel<H: 'static>(
         &self,
@@ -611,55 +324,5 @@ impl Products {
         let loaded = compile()?.load(&self.device)?;
         kernels.insert(key, Box::new(loaded.clone()));
         Ok(loaded)
-    }
-
-    /// Memory of a stream for a copy, of so many elements or more.
-    pub(super) fn workspace<T: DeviceElement>(
-        &self,
-        stream: &Stream,
-        role: Role,
-        elements: usize,
-    ) -> Result<Arc<Buffer<T>>> {
-        let locked = self.workspaces.lock();
-        let mut workspaces = locked.unwrap_or_else(PoisonError::into_inner);
-        let key = (TypeId::of::<T>(), stream.number(), role);
-        let known = workspaces.get(&key);
-        let known = known.and_then(|known| known.downcast_ref::<Arc<Buffer<T>>>());
-        if let Some(known) = known.filter(|known| known.len() >= elements) {
-            return Ok(Arc::clone(known));
-        }
-        let made = Arc::new(Buffer::<T>::new(&self.device, elements)?);
-        workspaces.insert(key, Box::new(Arc::clone(&made)));
-        Ok(made)
-    }
-}
-
-/// A matrix whose rows a tensor map takes.
-pub(super) struct InRows<T> {
-    copy: Option<Arc<Buffer<T>>>,
-    pub(super) place: Matrix,
-}
-
-impl<T> Clone for InRows<T> {
-    fn clone(&self) -> Self {
-        InRows {
-            copy: self.copy.clone(),
-            place: self.place,
-        }
-    }
-}
-
-impl<T: DeviceElement> InRows<T> {
-    pub(super) fn view<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
-        let (buffer, place) = (self.copy.as_deref().unwrap_or(own), self.place);
-        let ([rows, columns], [row, column]) = (place.shape, place.strides);
-        let view = if place.is_batched() {
-            let [batches, batch] = place.batches;
-            let view = buffer.view([batches, rows, columns]);
-            view.with_strides([batch, row, column])
-        } else {
-            buffer.view([rows, columns]).with_strides([row, column])
-        };
-        view.with_offset(place.offset)
     }
 }

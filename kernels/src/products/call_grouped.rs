@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 
 use std::any::TypeId;
 
-use super::call::{Products, Role, Which};
+use super::call::{Products, Which};
 use super::check::{Taken, View, check_result};
 use super::epilogue::{Axis, Epilogue, Plain};
 use super::error::{Result, expect};
@@ -13,6 +13,7 @@ use super::factor::{Operand, ResultOf};
 use super::form::Form;
 use super::grouped::{grouped, plan};
 use super::matrix::Matrix;
+use super::operands::Role;
 use super::options::Options;
 use super::plan::Need;
 

@@ -4,24 +4,23 @@ use tilekit::prelude::*;
 use tilekit::{Arguments, TensorSource};
 
 use super::dense::dense;
-use super::epilogue::{Activation, Author, Axis, Epilogue, Place, Plain, Scales, Standard};
+use super::epilogue::{Epilogue, Plain};
 use super::factor::{Operand, ResultOf, unit};
 use super::few_tiles::few_tiles;
 use super::form::{Form, Side};
 use super::plan::{INSTANCES, Instance, Need, Plan};
-use super::repack::{TILE, repack};
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]
-struct Lies {
-    sides: [Side; 2],
+pub(super) struct Lies {
+    pub(super) sides: [Side; 2],
     /// Products of a batch; 1 without one.
-    batches: usize,
+    pub(super) batches: usize,
 }
 
 impl Lies {
     /// One product, of operands that are contiguous along K.
-    const ALONG_K: Lies = Lies {
+    pub(super) const ALONG_K: Lies = Lies {
         sides: [Side {
             is_mn_major: false,
             is_batched: false,
@@ -31,14 +30,14 @@ impl Lies {
 }
 
 /// The tensors of a case's products `C[M, N] = A[M, K] · B[N, K]ᵀ`. Rows begin at multiples of 16 bytes, as tensor maps want.
-struct Product<T, O> {
-    size: [usize; 3],
+pub(super) struct Product<T, O> {
+    pub(super) size: [usize; 3],
     lies: Lies,
     factors: [Input<T>; 2],
     c: Output<O>,
-    source: Input<O>,
-    bias: Input<O>,
-    scales: [Input<f32>; 2],
+    pub(super) source: Input<O>,
+    pub(super) bias: Input<O>,
+    pub(super) scales: [Input<f32>; 2],
 }
 
 /// Elements from one row to the next.
@@ -238,8 +237,8 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
 }
 
 /// The factors that epilogues of cases use.
-const ALPHA: f32 = 0.75;
-const BETA: f32 = -0.5;
+pub(super) const ALPHA: f32 = 0.75;
+pub(super) const BETA: f32 = -0.5;
 
 /// A matrix, or a batch of them one after the other, whose rows begin at multiples of 16 bytes.
 fn place<T: DeviceElement, B: TensorSource<T>>(
@@ -285,7 +284,7 @@ pub(super) fn tolerance<T: Operand, O: ResultOf<T>>(k: usize) -> Tolerance {
 
 /// Runs products by the instance of that number, or by the model's plan if it is 0; when it is timed, so many of the plans
 /// that the model says are fastest stand beside it. `after` is what the epilogue makes of a sum, by product, row and column.
-fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+pub(super) fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     case: &mut Case,
     lies: Lies,
     epilogue: E,
@@ -433,176 +432,4 @@ fn product_batched_bf16(case: &mut Case) -> CaseResult {
         batches: case.size("batches"),
     };
     plain::<bf16, bf16>(case, lies)
-}
-
-/// What [`Standard`] makes of a sum.
-fn standard<T: Operand, O: ResultOf<T>>(
-    p: &Product<T, O>,
-    epilogue: Standard,
-    [batch, i, j]: [usize; 3],
-    sum: f64,
-) -> f64 {
-    let at = |axis: Axis| match axis {
-        Axis::Rows => i,
-        Axis::Columns => j,
-    };
-    let mut x = sum * f64::from(ALPHA);
-    for ((scales, numbers), place) in epilogue.scales.iter().zip(&p.scales).zip([i, j]) {
-        x *= match scales {
-            Scales::None => 1.0,
-            Scales::One => f64::from(numbers[0]),
-            Scales::Each => f64::from(numbers[place]),
-        };
-    }
-    if let Some(axis) = epilogue.bias {
-        x += p.bias[at(axis)].number().to_f64();
-    }
-    if epilogue.has_source {
-        let row = batch * p.size[0] + i;
-        x += p.source[[row, j]].number().to_f64() * f64::from(BETA);
-    }
-    match epilogue.activation {
-        Activation::None => x,
-        Activation::Relu => x.max(0.0),
-        Activation::Gelu => {
-            let inner = (2.0 / PI).sqrt() * (x + 0.044_715 * x.powi(3));
-            0.5 * x * (1.0 + inner.tanh())
-        }
-        Activation::Silu => x / (1.0 + (-x).exp()),
-    }
-}
-
-fn finished<T: Operand, O: ResultOf<T>>(
-    case: &mut Case,
-    lies: Lies,
-    epilogue: Standard,
-) -> CaseResult {
-    product::<T, O, Standard>(case, lies, epilogue, move |p, at, sum| {
-        standard(p, epilogue, at, sum)
-    })
-}
-
-/// Cases of an epilogue.
-macro_rules! of_epilogues {
-    ($($name:ident: $operand:ty => $result:ty, $epilogue:expr;)*) => {$(
-        #[case(sizes(
-            m = [320, 24, 132, 72, 1],
-            n = [328, 68, 136, 129, 1],
-            k = [72, 520, 200, 136, 1],
-            instance = [1, 8, 35, 8, 8],
-            rivals = [0, 0, 0, 0, 0]
-        ))]
-        fn $name(case: &mut Case) -> CaseResult {
-            finished::<$operand, $result>(case, Lies::ALONG_K, $epilogue)
-        }
-    )*};
-}
-
-of_epilogues! {
-    product_scaled_source: bf16 => bf16, Standard {
-        has_source: true,
-        ..Standard::default()
-    };
-    product_bias_gelu: bf16 => bf16, Standard {
-        bias: Some(Axis::Columns),
-        activation: Activation::Gelu,
-        ..Standard::default()
-    };
-    product_bias_of_rows_silu: f16 => f16, Standard {
-        bias: Some(Axis::Rows),
-        has_source: true,
-        activation: Activation::Silu,
-        ..Standard::default()
-    };
-    product_relu_f32: bf16 => f32, Standard {
-        has_source: true,
-        activation: Activation::Relu,
-        ..Standard::default()
-    };
-    product_e4m3_scaled: E4m3 => bf16, Standard {
-        scales: [Scales::One, Scales::One],
-        ..Standard::default()
-    };
-    product_e4m3_scales_of_lines: E4m3 => bf16, Standard {
-        scales: [Scales::Each, Scales::Each],
-        bias: Some(Axis::Columns),
-        ..Standard::default()
-    };
-    product_i8_scaled: i8 => bf16, Standard {
-        scales: [Scales::Each, Scales::One],
-        ..Standard::default()
-    };
-}
-
-/// Of batches, each product with a source of its own.
-#[case(sizes(m = [136, 24], n = [264, 68], k = [72, 520], instance = [1, 8], rivals = [0, 0]))]
-fn product_batched_source(case: &mut Case) -> CaseResult {
-    let batched = Side {
-        is_mn_major: false,
-        is_batched: true,
-    };
-    let lies = Lies {
-        sides: [batched; 2],
-        batches: 2,
-    };
-    let epilogue = Standard {
-        has_source: true,
-        ..Standard::default()
-    };
-    finished::<bf16, bf16>(case, lies, epilogue)
-}
-
-/// A closure of an author's.
-#[case(sizes(m = [200, 24, 72], n = [264, 68, 129], k = [72, 520, 136], instance = [1, 8, 30], rivals = [0, 0, 0]))]
-fn product_author(case: &mut Case) -> CaseResult {
-    let squared = |sums: Tensor<f32>, at: Place<bf16>| {
-        let x = sums * 0.125 + at.bias(Axis::Columns);
-        x * x + at.row.cast::<f32>() - at.source()
-    };
-    let epilogue = Author::new(squared).expect("the closure captures nothing");
-    product::<bf16, bf16, _>(case, Lies::ALONG_K, epilogue, |p, [_, i, j], sum| {
-        let x = sum * 0.125 + p.bias[j].to_f64();
-        x * x + i as f64 - p.source[[i, j]].to_f64()
-    })
-}
-
-/// A matrix whose columns lie along memory, copied to rows or to columns.
-fn repacked<const TO: usize>(case: &mut Case) -> CaseResult {
-    let [m, n] = ["m", "n"].map(|name| case.size(name));
-    let x = case.normal::<bf16>("x", [n, m]);
-    let out = case.output::<bf16>("out", if TO == 1 { [m, n] } else { [n, m] });
-    let (row, column) = if TO == 1 { (n, 1) } else { (1, m) };
-    case.launch(
-        repack::<bf16, 0, TO>,
-        [m.div_ceil(TILE), n.div_ceil(TILE)],
-        (
-            &x,
-            0_i64,
-            1_i64,
-            m as i64,
-            0_i64,
-            &out,
-            0_i64,
-            row as i64,
-            column as i64,
-            0_i64,
-            m as i32,
-            n as i32,
-            1,
-        ),
-    )?;
-    let want = |[i, j]: [usize; 2]| if TO == 1 { x[[j, i]] } else { x[[i, j]] };
-    case.expect(&out, want, Exactly)?;
-    case.moves_bytes(2 * size_of::<bf16>() * m * n);
-    Ok(())
-}
-
-#[case(sizes(m = [200, 1, 64], n = [72, 65, 130]))]
-fn repack_to_rows(case: &mut Case) -> CaseResult {
-    repacked::<1>(case)
-}
-
-#[case(sizes(m = [200, 1, 64], n = [72, 65, 130]))]
-fn repack_to_columns(case: &mut Case) -> CaseResult {
-    repacked::<0>(case)
 }

@@ -30,10 +30,10 @@ pub(super) const WORK_LIMIT: Duration = Duration::from_mins(10);
 /// The variable with another limit, seconds.
 const LIMIT_VARIABLE: &str = "TILEKIT_PTXAS_SECONDS";
 
-/// How often it is told that ptxas is still at work.
+/// The time between two notes that ptxas is still at work.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is told of a ptxas that takes long.
+/// The note on a ptxas that takes long.
 type Watcher = Box<dyn Fn(Duration) + Send + Sync>;
 
 static WATCHER: OnceLock<Watcher> = OnceLock::new();

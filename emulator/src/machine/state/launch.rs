@@ -45,7 +45,7 @@ pub struct Checks {
     pub uninitialised: bool,
     /// Accesses to shared memory that nothing orders, or that lack a proxy fence, are faults.
     pub races: bool,
-    /// The same of accesses to global memory. It takes one to four times the memory that a launch touches.
+    /// The same of accesses to global memory. It takes one and a half to six times the memory that a launch touches.
     pub global: bool,
     /// `wgmma.wait_group` orders the warp that executes it, and no other warp of its warpgroup; shuffles and votes order no memory.
     pub strict: bool,

@@ -1,0 +1,163 @@
+//! The parameters and arguments of the kernels of one product.
+
+use tilekit::Buffer;
+use tilekit::prelude::*;
+
+use super::check::View;
+use super::form::{Form, Side};
+use super::matrix::Matrix;
+use super::plan::Need;
+
+/// The parameters of `dense`.
+pub(super) type ManyHandles<T, O> = (
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<O>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<f32>,
+    Scalar<f32>,
+    Ptr<O>,
+    Scalar<i32>,
+    Scalar<i64>,
+    Ptr<O>,
+    Ptr<f32>,
+    Ptr<f32>,
+);
+
+/// The parameters of `few_tiles`.
+pub(super) type FewHandles<T, O> = (
+    TensorMap<T>,
+    TensorMap<T>,
+    Ptr<O>,
+    Scalar<i32>,
+    Scalar<i64>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<f32>,
+    Scalar<f32>,
+    Ptr<O>,
+    Scalar<i32>,
+    Scalar<i64>,
+    Ptr<O>,
+    Ptr<f32>,
+    Ptr<f32>,
+);
+
+/// What a kernel reads and writes, all of it in rows.
+pub(super) struct Launch<'a, T, O> {
+    pub(super) need: Need,
+    pub(super) factors: [View<'a, T>; 2],
+    pub(super) sides: [Side; 2],
+    pub(super) result: (View<'a, O>, Matrix),
+    pub(super) source: (View<'a, O>, Matrix),
+    pub(super) bias: &'a Buffer<O>,
+    pub(super) scales: [&'a Buffer<f32>; 2],
+    pub(super) alpha_beta: [f32; 2],
+}
+
+/// The arguments of `dense`.
+pub(super) type OfMany<'l, T, O> = (
+    &'l View<'l, T>,
+    &'l View<'l, T>,
+    &'l View<'l, O>,
+    i32,
+    i32,
+    i32,
+    i32,
+    f32,
+    f32,
+    &'l View<'l, O>,
+    i32,
+    i64,
+    &'l Buffer<O>,
+    &'l Buffer<f32>,
+    &'l Buffer<f32>,
+);
+
+/// The arguments of `few_tiles`.
+pub(super) type OfFew<'l, T, O> = (
+    &'l View<'l, T>,
+    &'l View<'l, T>,
+    &'l View<'l, O>,
+    i32,
+    i64,
+    i32,
+    i32,
+    i32,
+    f32,
+    f32,
+    &'l View<'l, O>,
+    i32,
+    i64,
+    &'l Buffer<O>,
+    &'l Buffer<f32>,
+    &'l Buffer<f32>,
+);
+
+impl<T, O> Launch<'_, T, O> {
+    pub(super) fn form<I, E>(&self, tile: I, epilogue: E) -> Form<I, E> {
+        Form {
+            tile,
+            sides: self.sides,
+            is_batched: self.need.batches > 1,
+            epilogue,
+        }
+    }
+
+    pub(super) fn of_many(&self) -> OfMany<'_, T, O> {
+        let [m, n, k] = self.need.size.map(|extent| extent as i32);
+        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
+        let (source, place) = &self.source;
+        (
+            x,
+            y,
+            &self.result.0,
+            m,
+            n,
+            k,
+            self.need.batches as i32,
+            alpha,
+            beta,
+            source,
+            place.strides[0] as i32,
+            place.step_of_batch() as i64,
+            self.bias,
+            self.scales[0],
+            self.scales[1],
+        )
+    }
+
+    pub(super) fn of_few(&self, is_turned: bool) -> OfFew<'_, T, O> {
+        let [m, n, k] = self.need.size.map(|extent| extent as i32);
+        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
+        let (x, y, rows, columns) = if is_turned {
+            (y, x, n, m)
+        } else {
+            (x, y, m, n)
+        };
+        let (result, place) = &self.result;
+        let (source, of_source) = &self.source;
+        (
+            x,
+            y,
+            result,
+            place.strides[0] as i32,
+            place.step_of_batch() as i64,
+            rows,
+            columns,
+            k,
+            alpha,
+            beta,
+            source,
+            of_source.strides[0] as i32,
+            of_source.step_of_batch() as i64,
+            self.bias,
+            self.scales[0],
+            self.scales[1],
+        )
+    }
+}

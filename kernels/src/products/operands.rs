@@ -1,0 +1,207 @@
+//! Matrices of a call as kernels take them: where they are, or copies in workspaces of the stream.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use tilekit::Buffer;
+use tilekit::prelude::*;
+
+use super::call::{Products, Which};
+use super::check::{Call, Taken, View};
+use super::error::Result;
+use super::factor::{Operand, Stored};
+use super::matrix::Matrix;
+use super::options::Options;
+use super::repack::{TILE, repack};
+
+/// Workspaces by element type, stream and role.
+pub(super) type Workspaces = HashMap<(TypeId, u64, Role), Box<dyn Any + Send>>;
+
+/// A matrix of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Role {
+    X,
+    Y,
+    Result,
+    Source,
+    /// Stands for scales that are not used.
+    Nothing,
+}
+
+impl Products {
+    /// An operand as kernels take it: where it is, or a copy.
+    pub(super) fn factor<T: Operand>(
+        &self,
+        stream: &Stream,
+        (role, source): (Role, &Buffer<T>),
+        (matrix, taken): (Matrix, Taken),
+    ) -> Result<InRows<T>> {
+        let (place, from) = match taken {
+            Taken::InPlace(place, _) => return Ok(InRows { copy: None, place }),
+            Taken::Copied(place, _) => (place, Some((source, matrix))),
+            Taken::Zeros(place) => (place, None),
+        };
+        let workspace = self.workspace::<T>(stream, role, place.room()[1])?;
+        self.copy(stream, from, (&*workspace, place))?;
+        Ok(InRows {
+            copy: Some(workspace),
+            place,
+        })
+    }
+
+    /// Where a kernel writes the result: in C, or in a workspace.
+    pub(super) fn result<O: Stored>(
+        &self,
+        stream: &Stream,
+        c: &Buffer<O>,
+        call: &Call,
+    ) -> Result<InRows<O>> {
+        self.placed(stream, (Role::Result, c), call.result, false)
+    }
+
+    /// What is added to the result, in rows: another matrix, or the result as it was.
+    pub(super) fn source<O: Stored>(
+        &self,
+        stream: &Stream,
+        (c, options): (&Buffer<O>, &Options<'_, O>),
+        call: &Call,
+        result: &InRows<O>,
+    ) -> Result<InRows<O>> {
+        if let (Some(view), Some(matrix)) = (options.source, call.source) {
+            return self.placed(stream, (Role::Source, view.source()), matrix, true);
+        }
+        if let Some(workspace) = result.copy.as_ref().filter(|_| options.has_source()) {
+            let from = Some((c, call.result));
+            self.copy(stream, from, (&**workspace, result.place))?;
+        }
+        Ok(result.clone())
+    }
+
+    /// A matrix of results in rows: where it is, or in a workspace, which it is copied to if it is read.
+    pub(super) fn placed<O: Stored>(
+        &self,
+        stream: &Stream,
+        (role, buffer): (Role, &Buffer<O>),
+        matrix: Matrix,
+        is_read: bool,
+    ) -> Result<InRows<O>> {
+        if let Some(place) = matrix.in_rows(size_of::<O>()) {
+            return Ok(InRows { copy: None, place });
+        }
+        let place = Matrix::padded(matrix, size_of::<O>());
+        let workspace = self.workspace::<O>(stream, role, place.room()[1])?;
+        if is_read {
+            self.copy(stream, Some((buffer, matrix)), (&*workspace, place))?;
+        }
+        Ok(InRows {
+            copy: Some(workspace),
+            place,
+        })
+    }
+
+    /// Copies a result from a workspace to where it belongs.
+    pub(super) fn copy_back<O: Stored>(
+        &self,
+        stream: &Stream,
+        result: &InRows<O>,
+        own: (&Buffer<O>, Matrix),
+    ) -> Result<()> {
+        match &result.copy {
+            None => Ok(()),
+            Some(workspace) => self.copy(stream, Some((&**workspace, result.place)), own),
+        }
+    }
+
+    /// Copies matrices, or zeros where there are none.
+    pub(super) fn copy<T: Stored>(
+        &self,
+        stream: &Stream,
+        source: Option<(&Buffer<T>, Matrix)>,
+        (target, to): (&Buffer<T>, Matrix),
+    ) -> Result<()> {
+        let is_there = i32::from(source.is_some());
+        let (source, from) = source.unwrap_or((target, to));
+        let which = Which::Repack(from.along(), to.along());
+        let compile = || match (from.along(), to.along()) {
+            (0, 0) => repack::<T, 0, 0>.compile(self.compiler()),
+            (0, _) => repack::<T, 0, 1>.compile(self.compiler()),
+            (_, 0) => repack::<T, 1, 0>.compile(self.compiler()),
+            _ => repack::<T, 1, 1>.compile(self.compiler()),
+        };
+        let kernel = self.kernel((TypeId::of::<T>(), which), compile)?;
+        let [rows, columns] = to.shape;
+        let [from_row, from_column] = from.strides.map(|stride| stride as i64);
+        let [to_row, to_column] = to.strides.map(|stride| stride as i64);
+        kernel.launch(
+            stream,
+            [rows.div_ceil(TILE), columns.div_ceil(TILE), to.batches[0]],
+            (
+                source,
+                from.offset as i64,
+                from_row,
+                from_column,
+                from.step_of_batch() as i64,
+                target,
+                to.offset as i64,
+                to_row,
+                to_column,
+                to.step_of_batch() as i64,
+                rows as i32,
+                columns as i32,
+                is_there,
+            ),
+        )?;
+        Ok(())
+    }
+
+    /// Memory of a stream for a copy, of so many elements or more.
+    pub(super) fn workspace<T: DeviceElement>(
+        &self,
+        stream: &Stream,
+        role: Role,
+        elements: usize,
+    ) -> Result<Arc<Buffer<T>>> {
+        let locked = self.workspaces.lock();
+        let mut workspaces = locked.unwrap_or_else(PoisonError::into_inner);
+        let key = (TypeId::of::<T>(), stream.number(), role);
+        let known = workspaces.get(&key);
+        let known = known.and_then(|known| known.downcast_ref::<Arc<Buffer<T>>>());
+        if let Some(known) = known.filter(|known| known.len() >= elements) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(Buffer::<T>::new(self.device(), elements)?);
+        workspaces.insert(key, Box::new(Arc::clone(&made)));
+        Ok(made)
+    }
+}
+
+/// A matrix whose rows a tensor map takes.
+pub(super) struct InRows<T> {
+    copy: Option<Arc<Buffer<T>>>,
+    pub(super) place: Matrix,
+}
+
+impl<T> Clone for InRows<T> {
+    fn clone(&self) -> Self {
+        InRows {
+            copy: self.copy.clone(),
+            place: self.place,
+        }
+    }
+}
+
+impl<T: DeviceElement> InRows<T> {
+    pub(super) fn view<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
+        let (buffer, place) = (self.copy.as_deref().unwrap_or(own), self.place);
+        let ([rows, columns], [row, column]) = (place.shape, place.strides);
+        let view = if place.is_batched() {
+            let [batches, batch] = place.batches;
+            let view = buffer.view([batches, rows, columns]);
+            view.with_strides([batch, row, column])
+        } else {
+            buffer.view([rows, columns]).with_strides([row, column])
+        };
+        view.with_offset(place.offset)
+    }
+}
