@@ -103,8 +103,8 @@ impl Drop for Module {
     }
 }
 
-/// Asks for one parameter after the other, `known` of them. Where that is not known, the driver is asked past the last, for which it
-/// answers `CUDA_ERROR_INVALID_VALUE`, and compute-sanitizer reports the call.
+/// Asks for one parameter after the other, `known` of them at most: past the last the driver answers `CUDA_ERROR_INVALID_VALUE`, and
+/// compute-sanitizer reports the call.
 ///
 /// The offsets that it tells are those of the constant bank, which differ from PTX's where a parameter is aligned to
 /// more than 16 bytes; so they are of no use here.
@@ -120,7 +120,7 @@ fn parameter_sizes(
         let code = unsafe {
             (driver.cuFuncGetParamInfo)(function, sizes.len(), &raw mut offset, &raw mut bytes)
         };
-        if code == 1 && known.is_none() {
+        if code == 1 {
             break;
         }
         driver.check("cuFuncGetParamInfo", code)?;
