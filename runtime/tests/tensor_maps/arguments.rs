@@ -242,7 +242,10 @@ fn a_tensor_that_cannot_be_copied_is_refused_by_the_arguments_name() -> tilekit:
         |x| x.view([32, 32]).with_window(&[0], &[0]),
         "only an `#[im2col]` parameter",
     )?;
-    check_refused(|x| x.view([0, 32]), "a dimension of 0 elements")?;
+    check_refused(
+        |x| x.view([0, 32]),
+        "dimension 0 of the tensor has no elements",
+    )?;
     Ok(())
 }
 
