@@ -34,23 +34,7 @@ pub struct Fixed<F, V> {
 /// each a copy of the function that rustc compiles, a table of values is one. Two values that differ are displayed differently, for
 /// kernels go by name.
 ///
-/// ```
-/// use tilekit::prelude::*;
-///
-/// #[kernel(warps = 4)]
-/// fn fill(#[fixed] count: usize, out: Ptr<f32>) {
-///     out.at(arange(0..count, Coalesced)).store(1.0);
-/// }
-///
-/// # fn main() -> tilekit::Result<()> {
-/// let device = Device::emulator();
-/// let out = Buffer::<f32>::zeros(&device, 256)?;
-/// let kernel = fixed(fill, 128).compile(&Compiler::default())?.load(&device)?;
-/// kernel.launch(&Stream::new(&device)?, grid(1), (&out,))?;
-/// assert_eq!(out.to_vec()?.iter().sum::<f32>(), 128.0);
-/// # Ok(())
-/// # }
-/// ```
+/// `fixed(fill, 128).compile(..)` compiles `fn fill(#[fixed] count: usize, out: Ptr<f32>)` for 128 elements; the page on cases has the whole.
 pub fn fixed<F, V: Copy + Display>(function: F, value: V) -> Fixed<F, V> {
     Fixed { function, value }
 }

@@ -49,7 +49,7 @@ use super::plan::{Instance, Need, Plan};
 /// let a = Buffer::from_slice(&device, &vec![bf16::ONE; m * k])?;
 /// let b = Buffer::from_slice(&device, &vec![bf16::ONE; k * n])?;
 /// let (a, b) = (a.view([m, k]), b.view([k, n]));
-/// let c = products.multiply(&stream, &a, &b)?;
+/// let c: Buffer<bf16> = products.multiply(&stream, &a, &b)?;
 /// stream.synchronize()?;
 /// assert!(c.to_vec()?.iter().all(|&x| x == bf16::from_f32(16.0)));
 /// # Ok(())
