@@ -48,7 +48,13 @@ impl Block {
             parameter.offset_bytes as usize,
             parameter.size_bytes as usize,
         );
-        self.bytes()[offset..offset + size].copy_from_slice(&bytes[..size]);
+        self.write(offset, &bytes[..size]);
+    }
+
+    /// Writes these bytes at this offset.
+    #[inline]
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
+        self.bytes()[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
     /// A pointer to each parameter, as the driver takes them.

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::argument::{Argument, Tensor};
 use crate::block::{Block, MOST_PARAMETERS};
+use crate::context::Context;
 use crate::driver::{Encoded, MapShape};
 use crate::element::DataType;
 use crate::error::Error;
 use crate::expression::{Condition, Expression};
-use crate::manifest::{Manifest, Parameter, Role};
+use crate::manifest::{Manifest, Map, Parameter, Role};
 use crate::size::MOST_RANK;
 use crate::tensor_map::Wanted;
 use rule::{Names, Rule, Rules};
@@ -26,11 +27,11 @@ pub(crate) struct Kernel {
     pub(crate) manifest: Manifest,
     rules: Rules,
     /// For each parameter its place among the arguments.
-    argument_of: Vec<Option<usize>>,
+    pub(crate) argument_of: Vec<Option<usize>>,
     /// How many arguments there are.
     arguments: usize,
     /// Parameters that are promised to be only read, each with one that is written.
-    kept_apart: Vec<[usize; 2]>,
+    pub(crate) kept_apart: Vec<[usize; 2]>,
     /// For each parameter and dimension whether the stride may be any.
     free_strides: Vec<[bool; MOST_RANK]>,
 }
@@ -98,7 +99,7 @@ impl Kernel {
 
 /// A launch whose arguments fit.
 pub(crate) struct Bound<'k, 'a> {
-    kernel: &'k Kernel,
+    pub(crate) kernel: &'k Kernel,
     arguments: &'a [Argument<'a>],
     sizes: [Option<i64>; MOST_SIZES],
     place: Place,
@@ -109,6 +110,15 @@ pub(crate) struct Bound<'k, 'a> {
 pub(crate) struct Place {
     pub(crate) device: i32,
     pub(crate) multiprocessors: u32,
+}
+
+impl Place {
+    pub(crate) fn of(context: &Context) -> Place {
+        Place {
+            device: context.device(),
+            multiprocessors: context.multiprocessors(),
+        }
+    }
 }
 
 impl<'k, 'a> Bound<'k, 'a> {
@@ -167,11 +177,17 @@ impl<'k, 'a> Bound<'k, 'a> {
         ))
     }
 
-    fn tensor(&self, at: usize) -> Option<&'a Tensor<'a>> {
-        match &self.arguments[self.kernel.argument_of[at]?] {
+    /// What is passed for a parameter that is a tensor.
+    pub(crate) fn tensor(&self, at: usize) -> Option<&'a Tensor<'a>> {
+        match self.argument(at)? {
             Argument::Tensor(tensor) => Some(tensor),
             Argument::Scalar(..) => None,
         }
+    }
+
+    /// What is passed for a parameter that is not derived.
+    pub(crate) fn argument(&self, at: usize) -> Option<&'a Argument<'a>> {
+        Some(&self.arguments[self.kernel.argument_of[at]?])
     }
 
     /// Kind, type, rank and device; sizes get their values.
@@ -262,7 +278,7 @@ impl<'k, 'a> Bound<'k, 'a> {
     }
 
     /// The addresses of a tensor.
-    fn span(&self, at: usize) -> Option<std::ops::Range<u64>> {
+    pub(crate) fn span(&self, at: usize) -> Option<std::ops::Range<u64>> {
         let tensor = self.tensor(at)?;
         let is_flat = self.kernel.manifest.parameters[at].shape().is_none();
         let elements = if is_flat {
@@ -352,26 +368,13 @@ impl<'k, 'a> Bound<'k, 'a> {
         for (at, parameter) in self.kernel.manifest.parameters.iter().enumerate() {
             match (&parameter.role, self.tensor(at)) {
                 (Role::TensorMap { map, .. }, Some(tensor)) => {
-                    let strides: [i64; MOST_RANK] = std::array::from_fn(|dim| {
-                        if dim < tensor.shape.len() {
-                            tensor.stride(dim)
-                        } else {
-                            0
-                        }
-                    });
-                    let (address, shape) = (tensor.address, tensor.shape);
-                    let strides = &strides[..shape.len()];
-                    let limits = &self.kernel.manifest.limits.tensor_map;
-                    let make = || {
-                        MapShape::of_tensor(limits, map, address, shape, strides)
-                            .map_err(|rule| self.wrong(format!("{} {rule}", parameter.name)))
-                    };
+                    let strides = strides_of(tensor);
                     let wanted = Wanted {
                         place: (self.kernel.number, at),
-                        address,
-                        shape,
-                        strides,
-                        make: &make,
+                        address: tensor.address,
+                        shape: tensor.shape,
+                        strides: &strides[..tensor.shape.len()],
+                        make: &|| self.map_shape(parameter, map, tensor),
                     };
                     block.set(parameter, &encode(&wanted)?);
                 }
@@ -386,6 +389,19 @@ impl<'k, 'a> Bound<'k, 'a> {
         Ok(())
     }
 
+    /// What the tensor map of a parameter is made of.
+    pub(crate) fn map_shape(
+        &self,
+        parameter: &Parameter,
+        map: &Map,
+        tensor: &Tensor<'_>,
+    ) -> Result<MapShape, Error> {
+        let strides = strides_of(tensor);
+        let (limits, shape) = (&self.kernel.manifest.limits.tensor_map, tensor.shape);
+        MapShape::of_tensor(limits, map, tensor.address, shape, &strides[..shape.len()])
+            .map_err(|rule| self.wrong(format!("{} {rule}", parameter.name)))
+    }
+
     fn scalar(
         &self,
         at: usize,
@@ -394,8 +410,7 @@ impl<'k, 'a> Bound<'k, 'a> {
         rule: Option<&Expression>,
     ) -> Result<u64, Error> {
         let Some(rule) = rule else {
-            let argument = self.kernel.argument_of[at].map(|place| &self.arguments[place]);
-            return Ok(match argument {
+            return Ok(match self.argument(at) {
                 Some(Argument::Scalar(_, bits)) => *bits,
                 _ => 0,
             });
@@ -420,6 +435,17 @@ impl<'k, 'a> Bound<'k, 'a> {
         self.check_divisor(parameter, value as u64)?;
         Ok(value as u64)
     }
+}
+
+/// Elements from one index to the next along each dimension; 0 for what the tensor does not have.
+fn strides_of(tensor: &Tensor<'_>) -> [i64; MOST_RANK] {
+    std::array::from_fn(|dim| {
+        if dim < tensor.shape.len() {
+            tensor.stride(dim)
+        } else {
+            0
+        }
+    })
 }
 
 /// The bits of a number as one of 64 bits.

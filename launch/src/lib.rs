@@ -6,6 +6,7 @@
 //!
 //! - [`Manifest`]: the table of one kernel, read from JSON.
 //! - [`Program`]: its code, loaded once for each context.
+//! - [`Prepared`]: a launch that was checked, to be repeated with tensors of the same shapes elsewhere.
 //! - [`Queue`]: a stream of somebody else's in a [`Context`] of somebody else's; neither is destroyed.
 //! - [`DevRef`], [`DevMut`], [`View`], [`ViewMut`]: memory of the device, borrowed, and tensors in it.
 //! - [`Error`]: one line with kernel, argument, what was found, what is expected and the help.
@@ -21,6 +22,7 @@ mod expression;
 mod json;
 mod limits;
 mod manifest;
+mod prepared;
 mod process;
 mod program;
 mod size;
@@ -35,6 +37,7 @@ pub use error::{Error, Kind};
 pub use expression::{Comparison, Condition, Expression, Operator};
 pub use limits::{Limits, MapLimits};
 pub use manifest::{FORMAT, Manifest, Map, Parameter, Role};
+pub use prepared::Prepared;
 pub use program::{Aligned, Program};
 pub use table::{Packed, Table};
 pub use view::{DevMut, DevRef, View, ViewMut};

@@ -12,6 +12,7 @@ use crate::context::{Context, Queue};
 use crate::driver::{Driver, Failure, FunctionHandle, LaunchShape};
 use crate::error::Error;
 use crate::manifest::Manifest;
+use crate::prepared::Prepared;
 
 /// Bytes at an address that is a multiple of 16, as the driver wants a cubin:
 /// `static CODE: &Aligned<[u8]> = &Aligned(*include_bytes!("softmax.cubin"));`
@@ -90,24 +91,11 @@ impl Program {
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
         let (kernel, driver, context) = (self.kernel()?, Driver::get()?, queue.context());
-        context.check_process()?;
         let manifest = &kernel.manifest;
-        let place = Place {
-            device: context.device(),
-            multiprocessors: context.multiprocessors(),
-        };
-        let mut bound = Bound::new(kernel, place, arguments);
-        bound.check()?;
-        let grid = bound.grid(grid)?;
-        if queue.overlaps_previous() && !manifest.waits_for_previous {
-            return Err(Error::of_value(format!(
-                "{}: the launch may overlap the one before it, and the kernel does not wait for that; launch it without",
-                manifest.signature()
-            )));
-        }
-        if grid.contains(&0) {
+        let mut bound = Bound::new(kernel, Place::of(context), arguments);
+        let Some(grid) = admitted(kernel, queue, &mut bound, grid)? else {
             return Ok(());
-        }
+        };
         let mut block = Block::new(manifest.parameter_bytes);
         bound.pack(&mut block, |map| {
             map.encode(|shape| shape.encode_cached(driver).map_err(|f| about(kernel, f)))
@@ -115,15 +103,33 @@ impl Program {
         let _entered = context.enter(driver).map_err(|f| about(kernel, f))?;
         let function = self.function(kernel, driver, context, Some(queue))?;
         let mut pointers = block.pointers(&manifest.parameters);
-        let shape = LaunchShape {
-            grid,
-            overlaps_previous: queue.overlaps_previous(),
-            ..shape_of(manifest)
-        };
+        let shape = shape_in(manifest, grid, queue);
         // SAFETY: the function is of the context, which is current, and so is the stream by the word of who made the queue;
         // the pointers are those of the manifest's parameters, which are the function's.
         let launched = unsafe { driver.enqueue(&shape, function, queue.stream(), &mut pointers) };
         launched.map_err(|failure| about(kernel, failure))
+    }
+
+    /// Checks a launch with these arguments as [`launch`](Program::launch) does, loads the code, and keeps what follows from
+    /// everything but the addresses of tensors. None for an empty grid, which is no launch.
+    ///
+    /// # Errors
+    /// As for [`launch`](Program::launch).
+    pub fn prepare(
+        &self,
+        queue: &Queue,
+        grid: Option<[i64; 3]>,
+        arguments: &[Argument<'_>],
+    ) -> Result<Option<Prepared<'_>>, Error> {
+        let (kernel, driver, context) = (self.kernel()?, Driver::get()?, queue.context());
+        let mut bound = Bound::new(kernel, Place::of(context), arguments);
+        let Some(grid) = admitted(kernel, queue, &mut bound, grid)? else {
+            return Ok(None);
+        };
+        let _entered = context.enter(driver).map_err(|f| about(kernel, f))?;
+        let function = self.function(kernel, driver, context, Some(queue))?;
+        let shape = shape_in(&kernel.manifest, grid, queue);
+        Prepared::new(&bound, driver, *context, function, shape).map(Some)
     }
 
     /// The function in `context`, which is current.
@@ -172,7 +178,35 @@ impl Program {
     }
 }
 
-fn about(kernel: &Kernel, failure: Failure) -> Error {
+/// Checks the process, the arguments and the grid; none for an empty one.
+fn admitted(
+    kernel: &Kernel,
+    queue: &Queue,
+    bound: &mut Bound<'_, '_>,
+    grid: Option<[i64; 3]>,
+) -> Result<Option<[u32; 3]>, Error> {
+    queue.context().check_process()?;
+    bound.check()?;
+    let grid = bound.grid(grid)?;
+    if queue.overlaps_previous() && !kernel.manifest.waits_for_previous {
+        return Err(Error::of_value(format!(
+            "{}: the launch may overlap the one before it, and the kernel does not wait for that; launch it without",
+            kernel.manifest.signature()
+        )));
+    }
+    Ok((!grid.contains(&0)).then_some(grid))
+}
+
+/// What a launch of this grid on this queue says.
+fn shape_in(manifest: &Manifest, grid: [u32; 3], queue: &Queue) -> LaunchShape {
+    LaunchShape {
+        grid,
+        overlaps_previous: queue.overlaps_previous(),
+        ..shape_of(manifest)
+    }
+}
+
+pub(crate) fn about(kernel: &Kernel, failure: Failure) -> Error {
     Error::of_driver(&kernel.manifest.signature(), failure)
 }
 

@@ -12,7 +12,7 @@ use crate::stream::{self, LEGACY};
 use crate::tensor::{self, Exchange, Held, Origin, Place};
 
 /// Most kernels take fewer tensors and numbers: those lie on the stack.
-const FEW: usize = 6;
+pub(crate) const FEW: usize = 6;
 
 /// The arguments of a call, borrowed.
 pub struct Passed<'m, 'py> {

@@ -14,6 +14,7 @@ mod arguments;
 mod context;
 mod kernel;
 mod module;
+mod recent;
 mod refusal;
 mod scalar;
 mod stream;

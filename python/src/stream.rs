@@ -35,10 +35,15 @@ pub(crate) fn named(stream: &Bound<'_, PyAny>) -> Result<usize, Refusal> {
     }
 }
 
+/// Whether a stream is named by its handle, which says nothing of its GPU.
+pub(crate) fn is_number(stream: &Bound<'_, PyAny>) -> bool {
+    stream.is_instance_of::<PyInt>()
+}
+
 /// The GPU of the stream that a caller names, where the stream says it: those of torch and CuPy do.
 pub(crate) fn device(stream: &Bound<'_, PyAny>) -> Option<i32> {
     // A number says nothing, and asking it costs as much as a launch.
-    if stream.is_instance_of::<PyInt>() {
+    if is_number(stream) {
         return None;
     }
     let py = stream.py();

@@ -124,6 +124,68 @@ class Launches(unittest.TestCase):
         self.assertEqual(len(asked("function scale_256")), 1)
 
 
+class Repeated(unittest.TestCase):
+    """A call whose tensors have the shapes of one before is not checked again; what may differ is put where the kernel reads it."""
+
+    def check(self, x, out, **named):
+        address = {"x": x.lent.tensor.data + x.lent.tensor.byte_offset, "out": out.lent.tensor.data, "n": x.shape[0]}
+        self.assertEqual(launched(SCALE, lambda: scale_256(x, out, **named)), scale_line(**address, stream=hex(named.get("stream", 0xAB))))
+
+    def test_with_memory_elsewhere_and_on_other_streams(self):
+        for at in range(3):
+            self.check(Torch(0x10000 + 256 * at, [777]), Torch(0x20000, [777], byte_offset=0))
+            self.check(Torch(0x10000, [777], byte_offset=256 * at), Torch(0x30000 + 256 * at, [777]), stream=0x40 + at)
+
+    def test_with_more_shapes_than_are_kept(self):
+        for _ in range(3):
+            for n in (100, 101, 102, 103, 104, 105, 0x7F):
+                self.check(Torch(0x10000, [n]), Torch(0x20000, [n]))
+
+    def test_with_maps_of_memory_elsewhere(self):
+        def at(address):
+            return matrix(address, (200, 128))
+
+        launched("128,128", lambda: copied_128(at(0x10000), at(0x20000)))
+        for x, out in ((0x10000, 0x20000), (0x50000, 0x20000), (0x50000, 0x60000), (0x10000, 0x60000)):
+            line = launched("128,128", lambda: copied_128(at(x), at(out)))
+            words = line.split()[-2:]
+            self.assertEqual([struct.unpack("<Q", bytes.fromhex(word[:16]))[0] for word in words], [x, out])
+
+    def test_with_other_numbers(self):
+        x, out, blend = matrix(0x10000, (500,)), matrix(0x20000, (500,)), "8,8,4,4"
+        for alpha, n, grid in ((0.5, 500, 4), (0.25, 500, 4), (2, 400, 4), (2, 400, 3), (2, 400, (3, 2))):
+            line = launched(blend, lambda: blend_256(x, out, alpha, n, grid=grid))
+            self.assertTrue(line.endswith(" ".join([struct.pack("<f", alpha).hex(), struct.pack("<i", n).hex()])), line)
+            self.assertIn(f"grid {grid if isinstance(grid, int) else grid[0]} {1 if isinstance(grid, int) else grid[1]} 1", line)
+
+    def test_what_does_not_fit_is_refused_as_before(self):
+        x, out = f32(shape=(600,)), f32(0x20000, (600,))
+        for _ in range(2):
+            launched(SCALE, lambda: scale_256(x, out))
+        before = len(asked())
+        for wrong, error, said in (
+            ((f32(0x10001, (600,)), out), ValueError, "x is at address 0x10001"),
+            ((f32(0, (600,)), out), ValueError, "x has elements and no memory"),
+            ((f32(shape=(600,), strides=[2]), out), ValueError, "x.stride(0) is 2"),
+            ((x, f32(0x20000, (599,))), ValueError, "out.shape[0] is 599"),
+            ((x, f32(0x20000, (600,), "f16")), TypeError, "out has elements of f16"),
+            ((x, f32(0x20000, (600,), device=(2, 1))), ValueError, "out is on GPU 1"),
+            ((f32(shape=(600,), device=CPU), f32(0x20000, (600,), device=CPU)), ValueError, "x is on the CPU"),
+            ((x,), TypeError, "1 arguments are passed"),
+        ):
+            with self.assertRaises(error) as raised:
+                scale_256.kernel(*wrong)
+            self.assertIn(said, str(raised.exception))
+        one, other = matrix(0x10000, (600,)), matrix(0x20000, (600,))
+        launched("8,8,4,4", lambda: blend_256(one, other, 1, 600, grid=4))
+        before += 1
+        with self.assertRaisesRegex(ValueError, "x and out overlap"):
+            blend_256(one, matrix(0x10400, (600,)), 1, 600, grid=4)
+        with self.assertRaisesRegex(ValueError, "the kernel does not wait for that"):
+            scale_256.kernel.launch((x, out), overlap=True)
+        self.assertEqual(len(asked()), before, "nothing else is launched")
+
+
 GPU, CPU = (2, 0), (1, 0)
 
 
@@ -431,5 +493,6 @@ class Texts(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     faulthandler.dump_traceback_later(120, exit=True)
     unittest.main()

@@ -1,5 +1,7 @@
 //! The structures of DLPack 1.3 (`dlpack.h`), as far as a consumer reads them.
 
+#![allow(unsafe_code, reason = "arrays behind pointers of DLPack")]
+
 use std::ffi::{c_int, c_void};
 
 /// `DLPACK_MAJOR_VERSION`: structures of another one lie otherwise.
@@ -31,9 +33,9 @@ pub(super) struct Version {
 /// `DLDevice`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Device {
+pub(crate) struct Device {
     pub(super) kind: i32,
-    pub(super) id: i32,
+    pub(crate) id: i32,
 }
 
 /// `DLDataType`
@@ -48,14 +50,43 @@ pub(super) struct ElementType {
 /// `DLTensor`
 #[repr(C)]
 #[derive(Debug)]
-pub(super) struct DlTensor {
-    pub(super) data: *mut c_void,
-    pub(super) device: Device,
+pub(crate) struct DlTensor {
+    pub(crate) data: *mut c_void,
+    pub(crate) device: Device,
     pub(super) rank: i32,
     pub(super) element: ElementType,
     pub(super) shape: *const i64,
     pub(super) strides: *const i64,
-    pub(super) byte_offset: u64,
+    pub(crate) byte_offset: u64,
+}
+
+impl DlTensor {
+    /// Type, device and rank.
+    pub(crate) fn head(&self) -> [i64; 3] {
+        let ElementType { code, bits, lanes } = self.element;
+        let element = i64::from(code) << 24 | i64::from(bits) << 16 | i64::from(lanes);
+        let device = i64::from(self.device.kind) << 32 | i64::from(self.device.id);
+        [element, device, self.rank.into()]
+    }
+
+    /// Extents and strides, where the framework says both.
+    pub(crate) fn extents(&self) -> Option<[&[i64]; 2]> {
+        let rank = usize::try_from(self.rank).ok()?;
+        if rank == 0 {
+            return Some([&[], &[]]);
+        }
+        if self.shape.is_null() || self.strides.is_null() {
+            return None;
+        }
+        // SAFETY: by DLPack each has as many numbers as there are dimensions, which live while the tensor does, whose owner holds it
+        // for the call.
+        Some(unsafe {
+            [
+                std::slice::from_raw_parts(self.shape, rank),
+                std::slice::from_raw_parts(self.strides, rank),
+            ]
+        })
+    }
 }
 
 /// `DLManagedTensor`

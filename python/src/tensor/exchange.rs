@@ -40,15 +40,21 @@ static KNOWN: [OnceLock<Exchange>; TYPES] = [const { OnceLock::new() }; TYPES];
 impl Exchange {
     /// That of the type of `tensor`, where it has one that this crate can read.
     pub(crate) fn of(tensor: &Bound<'_, PyAny>) -> PyResult<Option<&'static Exchange>> {
-        let class = tensor.get_type_ptr();
-        let mut known = KNOWN.iter().map_while(OnceLock::get);
-        if let Some(found) = known.find(|known| known.class.as_ptr().cast() == class) {
+        if let Some(found) = Exchange::known(tensor) {
             return Ok(Some(found));
         }
         let Some(found) = Exchange::of_type(&tensor.get_type())? else {
             return Ok(None);
         };
         Ok(remember(found))
+    }
+
+    /// That of the type of `tensor`, where it was asked before.
+    #[inline]
+    pub(crate) fn known(tensor: &Bound<'_, PyAny>) -> Option<&'static Exchange> {
+        let class = tensor.get_type_ptr();
+        let mut known = KNOWN.iter().map_while(OnceLock::get);
+        known.find(|known| known.class.as_ptr().cast() == class)
     }
 
     fn of_type(class: &Bound<'_, PyType>) -> PyResult<Option<Exchange>> {
@@ -84,6 +90,13 @@ impl Exchange {
         tensor: &Bound<'py, PyAny>,
         place: Place,
     ) -> Result<Held<'py>, Refusal> {
+        let lent = self.borrowed(tensor)?;
+        // SAFETY: its arrays are as the protocol has them. They live as long as the tensor is not changed, and are copied now.
+        unsafe { Held::of_dlpack(&lent, place, Origin::Exchange(self)) }
+    }
+
+    /// What the framework says of `tensor`, which is of this type: its arrays live as long as the tensor is not changed.
+    pub(crate) fn borrowed(&self, tensor: &Bound<'_, PyAny>) -> Result<DlTensor, Refusal> {
         if self.has_gradients {
             refuse_gradients(tensor)?;
         }
@@ -93,8 +106,8 @@ impl Exchange {
         if code != 0 {
             return Err(Refusal::Raised(PyErr::fetch(tensor.py())));
         }
-        // SAFETY: filled, as the code says. Its arrays live as long as the tensor is not changed, and are copied now.
-        unsafe { Held::of_dlpack(lent.assume_init_ref(), place, Origin::Exchange(self)) }
+        // SAFETY: filled, as the code says.
+        Ok(unsafe { lent.assume_init() })
     }
 
     /// The stream on which the framework works now on GPU number `device`.

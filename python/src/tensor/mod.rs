@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use tilekit_launch::DataType;
 
 use crate::refusal::Refusal;
+pub(crate) use abi::DlTensor;
 pub(crate) use exchange::Exchange;
 pub use held::Place;
 pub(crate) use held::{Held, Origin};
