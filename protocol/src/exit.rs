@@ -33,6 +33,7 @@ exits! {
     Hang = 107, "a kernel on the GPU did not end, and its process was stopped";
     Survivors = 108, "mutants survived that are not marked equivalent, or that fail on the device";
     Slower = 109, "`bench --against`: a run is slower than the baseline by more than is allowed";
+    Untuned = 110, "`tune`: of some run no candidate gave right results";
 }
 
 impl Exit {
@@ -74,7 +75,9 @@ mod tests {
         let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
         assert_eq!(
             codes,
-            [0, 1, 2, 4, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109]
+            [
+                0, 1, 2, 4, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110
+            ]
         );
         assert_eq!(Exit::of_code(104), Some(Exit::Snapshots));
         assert_eq!(Exit::of_code(3), None);

@@ -229,6 +229,20 @@ pub enum Error {
         /// The case.
         case: String,
     },
+    /// The space of a case has no candidate to choose, or they cannot be told apart.
+    BadSpace {
+        /// The case.
+        case: String,
+        /// What is wrong, and what to write.
+        why: String,
+    },
+    /// A line of what `cargo tilekit tune` wrote cannot be read.
+    BadRecord {
+        /// Which, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A case function panicked.
     CasePanicked {
         /// The case.

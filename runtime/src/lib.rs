@@ -103,6 +103,7 @@ pub mod sparse;
 mod stream;
 mod tensor_map;
 mod toolchain;
+mod tuned;
 
 pub use ::diag;
 pub use ::layout;
@@ -137,6 +138,7 @@ pub use tensor_map::{
     KeptMap, L2Promotion, TensorMapDescriptor, TensorPlace, TensorSource, TensorView, Tiling,
 };
 pub use toolchain::{Image, Toolchain};
+pub use tuned::{Machine, Tuned};
 
 /// The book and the README, whose code is compiled and run by the documentation's tests.
 #[cfg(doctest)]
@@ -152,7 +154,7 @@ mod book {
     }
     pages!(
         first_kernel control_flow layouts masks math reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
-        clusters library launches exporting cases inspecting emulator mutation errors coming_from persistent choosing_layouts
+        clusters library launches exporting cases tuning inspecting emulator mutation errors coming_from persistent choosing_layouts
         tutorial_intro tutorial_layouts tutorial_async_copy tutorial_tma tutorial_wgmma tutorial_warp_specialization
         tutorial_convolution tutorial_clusters
     );

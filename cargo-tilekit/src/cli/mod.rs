@@ -12,7 +12,7 @@ use protocol::Exit;
 pub(crate) use options::{CargoOptions, Color, OutputOptions};
 pub(crate) use verbs::{
     Bench, Build, Check, Checks, Completions, Explain, Export, Inspect, Isolation, Layout,
-    LayoutView, Mutate, New, Run, RunInOrder, Selection, Snapshot, StageName, Test,
+    LayoutView, Mutate, New, Run, RunInOrder, Selection, Snapshot, StageName, Test, Tune,
 };
 
 /// Build, check, run, snapshot and draw TileKit kernels.
@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Mutate(Mutate),
     /// Time the launches of every case: median, fastest, bytes and operations per second
     Bench(Bench),
+    /// Search the space of candidates that a case declares for the fastest, checking each, and record what is found
+    Tune(Tune),
     /// Compare facts, IR and PTX with the accepted snapshots
     Snapshot(Snapshot),
     /// Show one kernel at one stage, with the cost of its accesses and conversions

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use protocol::request::{self, SizeOverride};
+use protocol::request::{self, Shard, SizeOverride};
 
 use super::value::{self, TensorShape};
 
@@ -223,6 +223,40 @@ pub(crate) struct Bench {
     /// By how many percent a run may be slower than the baseline
     #[arg(long, value_name = "PERCENT", default_value_t = 5, requires = "against", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) most_loss: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tune {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// The file of records, which grows by a JSON object a line; files of several machines or shares are merged by concatenation
+    /// [default: tune.jsonl below target/tilekit]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) records: Option<PathBuf>,
+    /// Tune only share I of N of the selected runs
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<Shard>,
+    /// Time every legal candidate in every heat, whatever the model says
+    #[arg(long)]
+    pub(crate) exhaustive: bool,
+    /// Time at most this many candidates of a run where a model orders them
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) most: u32,
+    /// What the random order of launches depends on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Seconds that one candidate may take to be checked, its reference included
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) time_limit: u32,
+    /// Measure again what is recorded
+    #[arg(long, conflicts_with_all = ["show", "export"])]
+    pub(crate) fresh: bool,
+    /// Show what the records say of the selected cases; measure nothing
+    #[arg(long, conflicts_with = "export")]
+    pub(crate) show: bool,
+    /// Write the fastest candidate of each recorded run to FILE, a JSON object a line, for a program to choose by; measure nothing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,7 @@
 //! `run`, `test` and `bench`.
 
+use std::path::PathBuf;
+
 use protocol::Exit;
 use protocol::request::{BenchRequest, Checking, Verb};
 
@@ -50,12 +52,7 @@ pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal)
         against,
         most_loss,
     } = arguments;
-    // The harness runs in the package's folder.
-    let record = record.map(std::path::absolute).transpose();
-    let record = record.map_err(|error| {
-        let help = "give the name of a file, such as bench/results/matmul.jsonl";
-        Error::usage(format!("--record: {error}"), help)
-    })?;
+    let record = absolute(record, "--record")?;
     let order = order(run, |filters| {
         Verb::Bench(BenchRequest {
             filters,
@@ -79,7 +76,15 @@ pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal)
     )
 }
 
-fn order(arguments: Run, verb: impl FnOnce(Vec<String>) -> Verb) -> Order {
+/// A file that the command line names: the harness runs in the package's folder.
+pub(super) fn absolute(file: Option<PathBuf>, option: &str) -> Result<Option<PathBuf>> {
+    file.map(std::path::absolute).transpose().map_err(|error| {
+        let help = "give the name of a file, such as bench/results/matmul.jsonl";
+        Error::usage(format!("{option}: {error}"), help)
+    })
+}
+
+pub(super) fn order(arguments: Run, verb: impl FnOnce(Vec<String>) -> Verb) -> Order {
     let Run {
         selection,
         device,

@@ -9,6 +9,7 @@ use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
 
 use super::check::{Call, CallPlan, Taken, View};
 use super::dense::{ManyTile, dense};
+use super::dispatch::{Choice, Dispatch};
 use super::epilogue::{Author, Epilogue, Place, Plain};
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf};
@@ -18,7 +19,7 @@ use super::launch::{FewHandles, Launch, ManyHandles};
 use super::matrix::Matrix;
 use super::operands::{Role, Workspaces};
 use super::options::Options;
-use super::plan::{Instance, Need, Plan};
+use super::plan::{Instance, Need};
 
 /// Matrix products on a device: the kernels that calls have needed so far, and what each stream needs of its own.
 ///
@@ -28,7 +29,7 @@ use super::plan::{Instance, Need, Plan};
 /// [`call`](Products::call) adds scales, a bias, another matrix and an activation ([`Options`]), and
 /// [`call_with`](Products::call_with) has a closure of the author's in the kernel instead.
 ///
-/// [`Plan::best`] chooses the kernel. Kernels take operands whose rows or columns are contiguous, with a pitch of a multiple of 16 bytes: along K, or of
+/// [`Dispatch`] chooses the kernel: by records of `cargo tilekit tune` on an H200, else by a model. Kernels take operands whose rows or columns are contiguous, with a pitch of a multiple of 16 bytes: along K, or of
 /// 16-bit types along any dimension. An operand that
 /// lies otherwise is copied first, and a result whose rows do is written to a workspace and copied. A column-major C costs no copy: its transpose is computed.
 /// [`plan`](Products::plan) says all that and launches nothing.
@@ -60,7 +61,8 @@ pub struct Products {
     compiler: Compiler,
     kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
     pub(super) workspaces: Mutex<Workspaces>,
-    plans: Mutex<HashMap<Need, Plan>>,
+    dispatch: &'static Dispatch,
+    plans: Mutex<HashMap<Need, Choice>>,
 }
 
 /// Sizes whose plans are kept. The model takes some microseconds, a look at the table a tenth of one.
@@ -85,6 +87,7 @@ impl Products {
             compiler: Compiler::default(),
             kernels: Mutex::default(),
             workspaces: Mutex::default(),
+            dispatch: Dispatch::of(device),
             plans: Mutex::default(),
         }
     }
@@ -195,7 +198,7 @@ impl Products {
         self.run(stream, [a, b], c, options, epilogue)
     }
 
-    /// How [`call`](Products::call) would compute it. Nothing is compiled or launched.
+    /// How [`call`](Products::call) would compute it, and why so. Nothing is compiled or launched.
     ///
     /// # Errors
     /// [`Error::Argument`](super::Error::Argument) names what does not fit.
@@ -206,7 +209,7 @@ impl Products {
         c: &View<'_, O>,
         options: &Options<'_, O>,
     ) -> Result<CallPlan> {
-        Ok(Call::check([a, b], c, options, true)?.plan())
+        Ok(Call::check([a, b], c, options, true)?.plan(self.dispatch))
     }
 
     fn run<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
@@ -276,7 +279,7 @@ impl Products {
         launch: &Launch<'_, T, O>,
         epilogue: E,
     ) -> Result<()> {
-        let plan = self.planned(launch.need);
+        let plan = self.planned(launch.need).plan;
         let types = TypeId::of::<(T, O, E)>();
         let which = Which::Product(launch.form(plan.instance, ()), epilogue.name());
         match plan.instance {
@@ -297,13 +300,13 @@ impl Products {
         Ok(())
     }
 
-    /// The plan of a product: that of the calls before, or the model's.
-    fn planned(&self, need: Need) -> Plan {
+    /// The choice for a product: that of the calls before, or a new one.
+    fn planned(&self, need: Need) -> Choice {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&planned) = plans.get(&need) {
             return planned;
         }
-        let plan = Plan::best(&need);
+        let plan = self.dispatch.choose(&need);
         if plans.len() == KEPT_PLANS {
             plans.clear();
         }

@@ -62,7 +62,7 @@ enum Role {
 }
 
 impl<T: Operand, O: ResultOf<T>> Product<T, O> {
-    fn new(case: &mut Case, lies: Lies) -> Self {
+    pub(super) fn new(case: &mut Case, lies: Lies) -> Self {
         let size = ["m", "n", "k"].map(|name| case.size(name));
         let [m, n, k] = size;
         let mut factor = |name: &str, rows: usize, side: Side| {
@@ -102,7 +102,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         place(self.c.view(), [self.size[0], self.size[1]], batches)
     }
 
-    fn need(&self) -> Need {
+    pub(super) fn need(&self) -> Need {
         Need {
             size: self.size,
             batches: self.lies.batches,
@@ -291,7 +291,7 @@ pub(super) fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     after: impl Fn(&Product<T, O>, [usize; 3], f64) -> f64,
 ) -> CaseResult {
     let product = Product::<T, O>::new(case, lies);
-    let ([m, n, k], need) = (product.size, product.need());
+    let need = product.need();
     let plan = match case.size("instance") {
         0 => Plan::best(&need),
         number => {
@@ -300,25 +300,42 @@ pub(super) fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             Plan::of(instance, &need)
         }
     };
-    if lies.batches == 1 && epilogue.is_plain() {
-        case.peer(Peer::Cublas(product.gemm()));
-    }
-    product.run(case, &plan, Role::Main, epilogue)?;
-    for beside in Plan::all(&need).iter().take(case.size("rivals")) {
-        if beside.instance != plan.instance {
-            product.run(case, beside, Role::Beside, epilogue)?;
+    let rivals = case.size("rivals");
+    let beside: Vec<Plan> = Plan::all(&need).into_iter().take(rivals).collect();
+    product.compute(case, (&plan, &beside), epilogue, after)
+}
+
+impl<T: Operand, O: ResultOf<T>> Product<T, O> {
+    /// Runs by `plan`, beside cuBLAS and these plans, and compares.
+    pub(super) fn compute<E: Epilogue<O>>(
+        &self,
+        case: &mut Case,
+        (plan, beside): (&Plan, &[Plan]),
+        epilogue: E,
+        after: impl Fn(&Product<T, O>, [usize; 3], f64) -> f64,
+    ) -> CaseResult {
+        let ([m, n, k], need) = (self.size, self.need());
+        let batches = self.lies.batches;
+        if batches == 1 && epilogue.is_plain() {
+            case.peer(Peer::Cublas(self.gemm()));
         }
+        self.run(case, plan, Role::Main, epilogue)?;
+        for beside in beside
+            .iter()
+            .filter(|beside| beside.instance != plan.instance)
+        {
+            self.run(case, beside, Role::Beside, epilogue)?;
+        }
+        let want = || {
+            let sums = self.sums().into_iter().enumerate();
+            sums.map(|(at, sum)| after(self, [at / n / m, at / n % m, at % n], sum))
+                .collect()
+        };
+        case.expect_part_in_units(&self.c, [batches * m, n], want, tolerance::<T, O>(k))?;
+        case.does_tensor_flops::<T>(2 * batches * m * n * k);
+        case.moves_bytes(need.bytes() as usize);
+        Ok(())
     }
-    let want = || {
-        let sums = product.sums().into_iter().enumerate();
-        sums.map(|(at, sum)| after(&product, [at / n / m, at / n % m, at % n], sum))
-            .collect()
-    };
-    let rows = lies.batches * m;
-    case.expect_part_in_units(&product.c, [rows, n], want, tolerance::<T, O>(k))?;
-    case.does_tensor_flops::<T>(2 * lies.batches * m * n * k);
-    case.moves_bytes(need.bytes() as usize);
-    Ok(())
 }
 
 /// Products that are stored as they are.

@@ -5,21 +5,22 @@ use std::fmt;
 use tilekit::prelude::*;
 use tilekit::{Buffer, TensorView};
 
+use super::dispatch::{Choice, Dispatch};
 use super::epilogue::Axis;
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
 use super::matrix::Matrix;
 use super::options::Options;
-use super::plan::{MOST_ALONG_Y, Need, Plan};
+use super::plan::{MOST_ALONG_Y, Need};
 
 pub(super) type View<'a, T> = TensorView<'a, T>;
 
 /// How a call computes its product.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallPlan {
-    /// The kernel and its grid; none where there is nothing to compute.
-    pub product: Option<Plan>,
+    /// The kernel, its grid, and why; none where there is nothing to compute.
+    pub product: Option<Choice>,
     /// Cᵀ = Bᵀ · Aᵀ is computed, since C lies column by column.
     pub is_transposed: bool,
     /// What is copied, and why.
@@ -29,7 +30,7 @@ pub struct CallPlan {
 impl fmt::Display for CallPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.product {
-            Some(plan) => write!(f, "{plan}")?,
+            Some(choice) => write!(f, "{choice}")?,
             None => write!(f, "no product")?,
         }
         if self.is_transposed {
@@ -153,10 +154,10 @@ impl Call {
         }
     }
 
-    pub(super) fn plan(&self) -> CallPlan {
+    pub(super) fn plan(&self, dispatch: &Dispatch) -> CallPlan {
         let is_product = !self.is_empty() && self.size[2] > 0;
         CallPlan {
-            product: is_product.then(|| Plan::best(&self.need())),
+            product: is_product.then(|| dispatch.choose(&self.need())),
             is_transposed: self.is_transposed,
             copies: if is_product {
                 self.copies()

@@ -1,6 +1,6 @@
 //! Matrix products of every shape.
 //!
-//! [`Products`] is what a program calls: it checks matrices of any strides, has [`plan::Plan::best`] choose an instance and its grid by a model of its
+//! [`Products`] is what a program calls: it checks matrices of any strides, has [`Dispatch`] choose an instance and its grid by what was measured or by a model of its
 //! time, and launches it. Below it are the kernels, which compute `C[M, N] = A[M, K] · B[N, K]ᵀ` of the element types of [`Operand`]: [`dense`] has a persistent one for
 //! results of many tiles ([`many_tiles`] is what is exported of it), [`few_tiles`] one whose clusters share the steps along K of a tile. What each is compiled for is a value, a [`form::Form`]; what
 //! happens to sums is an [`epilogue`], data or a closure of the author's.
@@ -10,6 +10,7 @@ mod call_grouped;
 mod cases;
 mod check;
 pub mod dense;
+pub mod dispatch;
 pub mod epilogue;
 mod epilogue_cases;
 mod error;
@@ -27,9 +28,11 @@ mod options;
 pub mod plan;
 pub mod repack;
 mod repack_cases;
+mod tuned_cases;
 
 pub use call::Products;
 pub use check::CallPlan;
+pub use dispatch::{Choice, Dispatch, Why};
 pub use epilogue::{Activation, Axis, Epilogue, Place};
 pub use error::{Error, Result};
 pub use factor::{Operand, ResultOf, Stored};

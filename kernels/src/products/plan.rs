@@ -188,7 +188,7 @@ impl Plan {
 
     /// The plan of every instance that can compute it, that with the least time first.
     pub fn all(need: &Need) -> Vec<Plan> {
-        let mut plans: Vec<Plan> = Plan::able(need).collect();
+        let mut plans: Vec<Plan> = Plan::every(need).collect();
         plans.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
         plans
     }
@@ -202,17 +202,33 @@ impl Plan {
                 best
             }
         };
-        let best = Plan::able(need).reduce(better);
+        let best = Plan::every(need).reduce(better);
         best.expect("tiles of 128 x 256 take operands of any order")
     }
 
-    fn able(need: &Need) -> impl Iterator<Item = Plan> {
-        let fitted = INSTANCES
-            .into_iter()
-            .filter_map(|instance| instance.fitted(need));
-        fitted
-            .map(|instance| Plan::of(instance, need))
-            .filter(|plan| plan.grid[1..].iter().all(|&ctas| ctas <= MOST_ALONG_Y))
+    fn every(need: &Need) -> impl Iterator<Item = Plan> {
+        let instances = INSTANCES.into_iter();
+        instances.filter_map(|instance| Plan::able(instance, need))
+    }
+
+    /// The plan of an instance, if that can compute what is needed.
+    pub fn able(instance: Instance, need: &Need) -> Option<Plan> {
+        let plan = Plan::of(instance.fitted(need)?, need);
+        let fits = plan.grid[1..].iter().all(|&ctas| ctas <= MOST_ALONG_Y);
+        fits.then_some(plan)
+    }
+
+    /// How often all multiprocessors are filled with its tiles, the last time perhaps in part: what a time grows by in steps.
+    pub(super) fn waves(&self, need: &Need) -> usize {
+        let [m, n, _] = need.size;
+        let tiles = match self.instance {
+            Instance::Many(tile) => {
+                let [rows, columns] = tile.shape();
+                m.div_ceil(rows) * n.div_ceil(columns) * need.batches
+            }
+            Instance::Few(_) => self.grid.iter().product(),
+        };
+        tiles.div_ceil(MULTIPROCESSORS)
     }
 }
 

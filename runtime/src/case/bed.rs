@@ -17,6 +17,15 @@ pub enum Mode {
     Check(Bed),
     /// To time the launches, those between two comparisons as one chain. References are not computed.
     Bench(Bed, BenchOptions),
+    /// To launch, to compare as `Check` does, and to have the launches ready for being timed beside those of other candidates.
+    Ready {
+        /// Where.
+        bed: Bed,
+        /// How they will be timed.
+        options: BenchOptions,
+        /// Whether the results were compared before; then they are not again.
+        is_checked: bool,
+    },
 }
 
 /// Where a case launches, and what it may use.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::compare::Agreement;
 use super::random::Generator;
+use super::shape::Shape;
 use crate::element::DeviceElement;
 
 /// Random inputs, and results that were compared and found right. Runs of one case at one choice of sizes and one seed
@@ -15,7 +16,12 @@ use crate::element::DeviceElement;
 pub struct CaseCache {
     inputs: Mutex<HashMap<InputKey, Arc<dyn Any + Send + Sync>>>,
     right: Mutex<HashMap<usize, Right>>,
+    references: Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>,
+    tensors: Mutex<HashMap<TensorKey, Arc<dyn Any + Send + Sync>>>,
 }
+
+/// How candidates of a run name a tensor: by its place among those of the case, its name and extents, and its type.
+type TensorKey = (usize, String, Vec<usize>, TypeId);
 
 /// What the elements of a random input depend on.
 #[derive(PartialEq, Eq, Hash)]
@@ -54,6 +60,38 @@ impl CaseCache {
         known.unwrap_or_else(|| {
             let made = Arc::new(generator.make(seed, name, len));
             lock(&self.inputs).insert(key, Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
+            made
+        })
+    }
+
+    /// A tensor, made at the first call; says whether it was there.
+    pub(super) fn tensor<S: Clone + Send + Sync + 'static>(
+        &self,
+        (place, name, shape): (usize, &str, Shape),
+        make: impl FnOnce(Shape) -> S,
+    ) -> (S, bool) {
+        let extents = shape.extents().to_vec();
+        let key = (place, name.to_string(), extents, TypeId::of::<S>());
+        let known = lock(&self.tensors).get(&key).cloned();
+        if let Some(tensor) = known.and_then(|tensor| tensor.downcast::<S>().ok()) {
+            return (S::clone(&tensor), true);
+        }
+        let made = make(shape);
+        lock(&self.tensors).insert(key, Arc::new(made.clone()));
+        (made, false)
+    }
+
+    /// The reference of comparison number `index`, computed at the first call: it depends on the inputs alone.
+    pub(super) fn reference<R: Send + Sync + 'static>(
+        &self,
+        index: usize,
+        compute: impl FnOnce() -> Vec<R>,
+    ) -> Arc<Vec<R>> {
+        let known = lock(&self.references).get(&index).cloned();
+        let known = known.and_then(|reference| reference.downcast::<Vec<R>>().ok());
+        known.unwrap_or_else(|| {
+            let made = Arc::new(compute());
+            lock(&self.references).insert(index, Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
             made
         })
     }

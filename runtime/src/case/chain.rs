@@ -35,6 +35,13 @@ impl Chain {
         self.links.push(link);
     }
 
+    /// All launches, one after the other, and how many of them overlap the one in front; none if it is empty.
+    pub(super) fn into_launches(self) -> Option<(Vec<Vec<PreparedLaunch>>, usize)> {
+        let overlapping = self.links.iter().filter(|link| link.overlaps()).count();
+        let launches: Vec<_> = self.links.into_iter().map(|link| link.copies).collect();
+        (!launches.is_empty()).then_some((launches, overlapping))
+    }
+
     /// Times the chain beside its peers; nothing if it is empty.
     pub(super) fn time(
         self,

@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::quiet::{Quiet, told};
-use super::{Case, CaseReport, CaseResult, Mode, SizeList, Sizes};
+use super::{Case, CaseReport, CaseResult, Mode, Pick, Ready, SizeList, Sizes};
 use crate::error::{Error, Result};
+use crate::kept;
 
 /// A case that the program contains. `#[case]` submits one, `inventory` collects them.
 #[derive(Debug)]
@@ -52,22 +53,39 @@ impl CaseEntry {
 
     /// Runs it once. A panic of the case function is an error that names it.
     pub fn run(&self, sizes: &Sizes, mode: &Mode) -> CaseOutcome {
-        let mut case = match Case::new(self.name, sizes.clone(), mode.clone()) {
+        self.run_candidate(sizes, mode, None).0
+    }
+
+    /// The same, with this candidate of its space; gives its launches too, if they are right and to be timed later.
+    pub(crate) fn run_candidate(
+        &self,
+        sizes: &Sizes,
+        mode: &Mode,
+        pick: Pick,
+    ) -> (CaseOutcome, Option<Ready>) {
+        let mut case = match Case::picking(self.name, sizes.clone(), mode.clone(), pick) {
             Ok(case) => case,
             Err(error) => {
-                return CaseOutcome {
+                let outcome = CaseOutcome {
                     report: CaseReport::default(),
                     result: Err(error),
                 };
+                return (outcome, None);
             }
         };
         let _quiet = Quiet::begin();
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            (self.function)(&mut case)?;
-            // What is compared with nothing is timed at the end.
-            case.time_chain()
-        }))
-        .unwrap_or_else(|payload| {
+        let mut work = || {
+            catch_unwind(AssertUnwindSafe(|| {
+                (self.function)(&mut case)?;
+                // What is compared with nothing is timed at the end.
+                case.time_chain()
+            }))
+        };
+        let (result, used) = match mode {
+            Mode::Ready { .. } => kept::collect(work),
+            _ => (work(), Vec::new()),
+        };
+        let result = result.unwrap_or_else(|payload| {
             let (message, place) = told(&*payload);
             Err(Error::CasePanicked {
                 case: self.name.to_string(),
@@ -75,9 +93,11 @@ impl CaseEntry {
                 message,
             })
         });
-        CaseOutcome {
+        let ready = case.ready(used).filter(|_| result.is_ok());
+        let outcome = CaseOutcome {
             report: case.into_report(),
             result,
-        }
+        };
+        (outcome, ready)
     }
 }

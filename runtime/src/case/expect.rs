@@ -1,5 +1,7 @@
 //! What a case expects of its outputs.
 
+use std::sync::Arc;
+
 use super::compare::{Agreement, compare};
 use super::{Case, CaseResult, Mode, Output, Shape, Tolerance};
 use crate::element::DeviceElement;
@@ -34,7 +36,7 @@ impl Case {
     /// # Panics
     /// If the reference is not as long as the output: that is a mistake in the case.
     #[track_caller]
-    pub fn expect_all<T: DeviceElement, R: Reference + Sync>(
+    pub fn expect_all<T: DeviceElement, R: Reference + Sync + 'static>(
         &mut self,
         output: &Output<T>,
         want: impl FnOnce() -> Vec<R>,
@@ -43,7 +45,8 @@ impl Case {
         let Some(got) = self.fetch(output)? else {
             return Ok(());
         };
-        self.compare_flat(output.name(), output.extents(), &got, &want(), tolerance)
+        let want = self.reference(want);
+        self.compare_flat(output.name(), output.extents(), &got, &want, tolerance)
     }
 
     /// Compares the elements of `output` whose index lies below `part` in every dimension with a reference for them, in
@@ -55,7 +58,7 @@ impl Case {
     /// # Panics
     /// If the reference is not as long as the part: that is a mistake in the case.
     #[track_caller]
-    pub fn expect_part<T: DeviceElement, R: Reference + Sync, const N: usize>(
+    pub fn expect_part<T: DeviceElement, R: Reference + Sync + 'static, const N: usize>(
         &mut self,
         output: &Output<T>,
         part: [usize; N],
@@ -75,7 +78,7 @@ impl Case {
     /// # Panics
     /// If the reference is not as long as the part: that is a mistake in the case.
     #[track_caller]
-    pub fn expect_part_in_units<T: DeviceElement, R: Reference + Sync, const N: usize>(
+    pub fn expect_part_in_units<T: DeviceElement, R: Reference + Sync + 'static, const N: usize>(
         &mut self,
         output: &Output<T>,
         part: [usize; N],
@@ -88,7 +91,7 @@ impl Case {
 
     /// Compares a part whose rows are written in whole units of `unit` elements.
     #[track_caller]
-    fn compare_part<T: DeviceElement, R: Reference + Sync, const N: usize>(
+    fn compare_part<T: DeviceElement, R: Reference + Sync + 'static, const N: usize>(
         &mut self,
         output: &Output<T>,
         part: [usize; N],
@@ -101,12 +104,13 @@ impl Case {
         };
         let inside = elements_of_part(output, got, &part, unit)?;
         let shape = Shape::from(part);
-        self.compare_flat(output.name(), &shape, &inside, &want(), tolerance)
+        let want = self.reference(want);
+        self.compare_flat(output.name(), &shape, &inside, &want, tolerance)
     }
 
     /// Compares elements with a reference for all of them, in memory order.
     #[track_caller]
-    fn compare_flat<T: DeviceElement, R: Reference + Sync>(
+    fn compare_flat<T: DeviceElement, R: Reference + Sync + 'static>(
         &mut self,
         output: &str,
         shape: &Shape,
@@ -133,9 +137,14 @@ impl Case {
     /// not compared again.
     fn fetch<T: DeviceElement>(&mut self, output: &Output<T>) -> Result<Option<Vec<T>>> {
         let bed = match &self.mode {
-            Mode::Check(bed) => bed,
+            Mode::Check(bed)
+            | Mode::Ready {
+                bed,
+                is_checked: false,
+                ..
+            } => bed,
             Mode::Bench(..) => return self.time_chain().map(|()| None),
-            Mode::Describe => return Ok(None),
+            Mode::Describe | Mode::Ready { .. } => return Ok(None),
         };
         let got = output.on_device(&bed.device)?.to_vec_with_poison()?;
         let Some(cache) = &bed.cache else {
@@ -148,6 +157,17 @@ impl Case {
         }
         self.compared = Some(bytes.to_vec());
         Ok(Some(got))
+    }
+
+    /// The reference of the comparison at hand, from another candidate of the same run where there was one.
+    fn reference<R: Send + Sync + 'static>(&self, want: impl FnOnce() -> Vec<R>) -> Arc<Vec<R>> {
+        match &self.mode {
+            Mode::Check(bed) | Mode::Ready { bed, .. } if self.pick.is_some() => match &bed.cache {
+                Some(cache) => cache.reference(self.report.agreements.len(), want),
+                None => Arc::new(want()),
+            },
+            _ => Arc::new(want()),
+        }
     }
 
     /// The comparison at hand ended well.

@@ -46,16 +46,16 @@ impl Case {
                 Beginning::BesideHost(host) => Some(host),
                 _ => None,
             };
-            let is_timed = host.is_none() && matches!(self.mode, Mode::Bench(..));
-            let copies = match &self.mode {
-                Mode::Bench(bed, options) if is_timed => self.copies(bed, *options)?,
-                _ => 1,
+            let options = self.timed().filter(|_| host.is_none());
+            let copies = match options {
+                Some(options) => self.copies(bed, options)?,
+                None => 1,
             };
             let copies = prepare(&compiled, &entry, grid, copies, pack)?;
             report.wall = Some(run_once(&copies[0], (stream, bed), host)?);
             let stats = bed.device.emulator_stats();
             report.warp_instructions = stats.map(|stats| stats.warp_instructions);
-            if is_timed {
+            if options.is_some() {
                 self.chain.push(Link {
                     name: compiled.display().to_string(),
                     copies,
@@ -70,8 +70,8 @@ impl Case {
 
     /// Times the launches since the last comparison, if this run times.
     pub(super) fn time_chain(&mut self) -> CaseResult {
-        let chain = std::mem::take(&mut self.chain);
         if let (Mode::Bench(bed, options), Some(stream)) = (&self.mode, &self.stream) {
+            let chain = std::mem::take(&mut self.chain);
             let timing = chain.time((bed, stream, *options), &self.outputs)?;
             self.report.timings.extend(timing);
         }

@@ -22,14 +22,17 @@ mod random;
 mod report;
 mod shape;
 mod sizes;
+mod space;
 mod tensor;
 mod tolerance;
+mod tune;
 
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use bed::{Bed, Mode};
+pub(crate) use bench::Heats;
 pub use bench::{BenchOptions, Entrant, Series, Timing};
 pub use cache::CaseCache;
 #[doc(hidden)]
@@ -41,8 +44,10 @@ pub use random::Generator;
 pub use report::{CaseReport, LaunchReport};
 pub use shape::Shape;
 pub use sizes::{SizeList, Sizes};
+pub use space::{Candidate, Chosen, Point, Space};
 pub use tensor::{Input, Output};
 pub use tolerance::Tolerance;
+pub(crate) use tune::{Pick, Ready};
 
 use beginning::Beginning;
 use beside::{AnyOutput, Beside};
@@ -64,6 +69,7 @@ pub struct Case {
     name: String,
     sizes: Sizes,
     mode: Mode,
+    pick: Pick,
     stream: Option<Stream>,
     tensor_bytes: usize,
     /// Kept, because launches are timed after the case function has dropped its own.
@@ -81,14 +87,22 @@ impl Case {
     /// # Errors
     /// The error of creating a stream on the device.
     pub fn new(name: &str, sizes: Sizes, mode: Mode) -> Result<Case> {
+        Case::picking(name, sizes, mode, None)
+    }
+
+    /// The same, with this candidate of its space.
+    pub(crate) fn picking(name: &str, sizes: Sizes, mode: Mode, pick: Pick) -> Result<Case> {
         let stream = match &mode {
             Mode::Describe => None,
-            Mode::Check(bed) | Mode::Bench(bed, _) => Some(Stream::new(&bed.device)?),
+            Mode::Check(bed) | Mode::Bench(bed, _) | Mode::Ready { bed, .. } => {
+                Some(Stream::new(&bed.device)?)
+            }
         };
         Ok(Case {
             name: name.to_string(),
             sizes,
             mode,
+            pick,
             stream,
             tensor_bytes: 0,
             inputs: Vec::new(),
@@ -171,8 +185,12 @@ impl Case {
     pub fn output<T: DeviceElement>(&mut self, name: &str, shape: impl Into<Shape>) -> Output<T> {
         let shape = shape.into();
         self.count_bytes::<T>(&shape);
-        let output = Output::new(name, shape);
+        let (output, is_used) = self.shared(name, shape, |shape| Output::<T>::new(name, shape));
         self.outputs.push(Arc::new(output.clone()));
+        if let (true, Some(bed)) = (is_used, self.bed()) {
+            // A device that cannot do so says so again at the launch.
+            let _ = output.on_device(&bed.device).and_then(|copy| copy.poison());
+        }
         output
     }
 
@@ -340,7 +358,28 @@ impl Case {
         let bed = self.bed();
         let seed = bed.map_or(0, |bed| bed.seed);
         let cache = bed.and_then(|bed| bed.cache.clone());
-        self.keep(Input::random(name, shape, generator, seed, cache))
+        let make = |shape: Shape| Input::random(name, shape, generator, seed, cache);
+        let input = self.shared(name, shape, make).0;
+        self.keep(input)
+    }
+
+    /// A tensor that candidates of one run share, so that each need not copy its own to the device; says whether another one had it before.
+    /// What is made of a function of the case is not shared: that may depend on the candidate.
+    fn shared<S: Clone + Send + Sync + 'static>(
+        &self,
+        name: &str,
+        shape: Shape,
+        make: impl FnOnce(Shape) -> S,
+    ) -> (S, bool) {
+        let cache = match &self.mode {
+            Mode::Ready { bed, .. } => bed.cache.as_ref(),
+            _ => None,
+        };
+        let place = self.inputs.len() + self.outputs.len();
+        match cache {
+            Some(cache) => cache.tensor((place, name, shape), make),
+            None => (make(shape), false),
+        }
     }
 
     fn keep<T: DeviceElement>(&mut self, input: Input<T>) -> Input<T> {
@@ -357,7 +396,7 @@ impl Case {
     fn bed(&self) -> Option<&Bed> {
         match &self.mode {
             Mode::Describe => None,
-            Mode::Check(bed) | Mode::Bench(bed, _) => Some(bed),
+            Mode::Check(bed) | Mode::Bench(bed, _) | Mode::Ready { bed, .. } => Some(bed),
         }
     }
 }

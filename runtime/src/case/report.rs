@@ -6,6 +6,7 @@ use ir::elem::DType;
 
 use super::bench::Timing;
 use super::compare::Agreement;
+use super::space::Chosen;
 use crate::kernel::{Compiled, Instance};
 use crate::launch::Grid;
 
@@ -28,6 +29,8 @@ pub struct CaseReport {
     pub tensor_cores: Option<DType>,
     /// What the launches are timed beside.
     pub peers: Vec<String>,
+    /// The candidates among which the case chose, if it has a space.
+    pub space: Option<Chosen>,
 }
 
 /// One launch of a case.

@@ -15,7 +15,7 @@ pub struct SizeList {
 
 /// A value for each size: what one run of a case is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Sizes(Vec<(String, usize)>);
+pub struct Sizes(pub(super) Vec<(String, usize)>);
 
 impl Sizes {
     /// The runs that a case's declaration and the overrides of the command line give. An override replaces a list.

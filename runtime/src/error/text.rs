@@ -43,6 +43,8 @@ impl fmt::Display for Error {
             | Self::WrittenOutside { .. }
             | Self::NoInstance { .. }
             | Self::NothingExpected { .. }
+            | Self::BadSpace { .. }
+            | Self::BadRecord { .. }
             | Self::CasePanicked { .. }
             | Self::WrongResult(..)
             | Self::Peer { .. }
@@ -302,6 +304,11 @@ impl Error {
                 f,
                 "case `{case}` compares nothing, so it cannot fail; call `case.expect(..)` for every output"
             ),
+            Self::BadRecord { line, why } => write!(
+                f,
+                "line {line} is no record of `cargo tilekit tune --export`: {why}"
+            ),
+            Self::BadSpace { case, why } => write!(f, "case `{case}`: {why}"),
             Self::CasePanicked {
                 case,
                 place,

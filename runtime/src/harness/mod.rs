@@ -107,6 +107,8 @@ fn carry_out(harness: &Harness, request: Request) -> Exit {
             checking,
         } => verbs::test(&mut context, filters, (*seeds, *checking)),
         Verb::Mutate(request) => verbs::mutate(&mut context, request),
+        Verb::Tune(request) => verbs::tune(&mut context, request),
+        Verb::TuneShare(request) => verbs::share(&context, request),
         Verb::Trial(request) => verbs::trial(&context, request),
         Verb::Snapshot { filters, mode } => verbs::snapshot(&context, filters, *mode),
         Verb::Values { kernel } => verbs::values(&context, kernel),

@@ -192,11 +192,20 @@ impl Speaker {
 
     /// Shows progress over `total` steps, where somebody watches.
     pub(super) fn begin(&mut self, total: usize) {
+        self.begin_as(total, "{spinner} {pos}/{len} {wide_msg}");
+    }
+
+    /// The same with the time that is left.
+    pub(super) fn begin_long(&mut self, total: usize) {
+        self.begin_as(total, "{spinner} {pos}/{len}, {eta} left  {wide_msg}");
+    }
+
+    fn begin_as(&mut self, total: usize, template: &str) {
         let is_watched = std::io::stderr().is_terminal() && std::env::var_os("CI").is_none();
         if self.options.quiet || self.is_json() || !is_watched {
             return;
         }
-        let style = ProgressStyle::with_template("{spinner} {pos}/{len} {wide_msg}");
+        let style = ProgressStyle::with_template(template);
         self.bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
         self.bar
             .set_style(style.expect("a template of known fields"));

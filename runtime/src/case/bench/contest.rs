@@ -116,7 +116,7 @@ impl Contest<'_> {
     }
 
     /// Asks `sample` for a time of each of `among` in each round, in random order; the i-th time of all is of round i.
-    fn rounds_of(
+    pub(super) fn rounds_of(
         &self,
         (rounds, seed): (usize, u64),
         among: &[usize],
@@ -136,12 +136,12 @@ impl Contest<'_> {
         Ok(series)
     }
 
-    fn is_on_gpu(&self) -> bool {
+    pub(super) fn is_on_gpu(&self) -> bool {
         self.stream.device().is_cuda()
     }
 
     /// Times single launches, each with the next copy of the tensors.
-    fn single_launches(&self) -> Result<impl FnMut(usize) -> Result<f32>> {
+    pub(super) fn single_launches(&self) -> Result<impl FnMut(usize) -> Result<f32>> {
         let device = self.stream.device();
         let spin = self.is_on_gpu().then(|| spin(device)).transpose()?;
         let mut turns = vec![0; self.contestants.len()];
@@ -163,7 +163,7 @@ impl Contest<'_> {
     }
 
     /// Replays a graph for about `time`; returns the time of one turn.
-    fn replay_for(&self, slice: &Slice, time: Duration) -> Result<f32> {
+    pub(super) fn replay_for(&self, slice: &Slice, time: Duration) -> Result<f32> {
         if !self.is_on_gpu() {
             let ms = host_ms(|| self.stream.replay(&slice.graph))?;
             return Ok(ms / slice.turns as f32);
@@ -179,7 +179,7 @@ impl Contest<'_> {
     }
 
     /// Records turns that take every copy equally often.
-    fn prepare_slice(&self, at: usize) -> Result<Slice> {
+    pub(super) fn prepare_slice(&self, at: usize) -> Result<Slice> {
         let launch = &self.contestants[at].launch;
         let turns = if self.is_on_gpu() {
             let once_ms = self.rough_ms(at)?;
@@ -227,7 +227,7 @@ impl Contest<'_> {
 }
 
 /// What is replayed.
-struct Slice {
+pub(super) struct Slice {
     graph: Graph,
     /// How often the graph does the work.
     turns: usize,

@@ -21,11 +21,13 @@
 //! GPU.
 
 mod contest;
+mod heats;
 mod spin;
 
 use std::time::Duration;
 
 pub(super) use contest::{Contest, Contestant};
+pub(crate) use heats::Heats;
 
 /// How launches are timed.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -13,6 +13,7 @@ mod replace;
 mod run;
 mod snapshot;
 mod timings;
+mod tune;
 mod values;
 
 pub(super) use bench::bench;
@@ -26,4 +27,5 @@ pub(super) use replace::replace;
 pub(super) use run::{Runner, Shown, run, test};
 pub(super) use snapshot::{differences, snapshot};
 pub(super) use timings::timings;
+pub(super) use tune::{share, tune};
 pub(super) use values::values;

@@ -13,7 +13,7 @@ pub(super) mod sample;
 pub(super) mod subject;
 mod table;
 mod trial;
-mod workers;
+pub(super) mod workers;
 
 use std::time::Instant;
 

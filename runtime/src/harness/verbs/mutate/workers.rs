@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 /// As many workers as there are cores.
-pub(super) fn cores() -> usize {
+pub(in crate::harness::verbs) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Does `count` pieces of work, at most `workers` at a time, and gives each result to `done` as it comes. A piece keeps to one
 /// thread, since there are more of them than cores.
-pub(super) fn in_parallel<T: Send>(
+pub(in crate::harness::verbs) fn in_parallel<T: Send>(
     count: usize,
     workers: usize,
     work: impl Fn(usize) -> T + Sync,

@@ -1,0 +1,322 @@
+//! Which instance computes a product: the one that was measured to be the fastest at its size, or near it, or the model's.
+//!
+//! Records are made by `cargo tilekit tune` and hold for one kind of GPU; on any other the model alone chooses. The choice depends on the need, the
+//! records and the model, and on nothing else.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+use tilekit::{Device, Tuned};
+
+use super::plan::{INSTANCES, Instance, Need, Plan};
+
+/// What `cargo tilekit tune --export` wrote on an H200.
+const RECORDS: &str = include_str!("records/h200.jsonl");
+
+/// The winner of another size is taken if the model says that it takes at most so many times as long as its best.
+const CONFIRMED: f64 = 1.02;
+
+/// How far M, N and K may be from those of a record, together, in powers of two.
+const FARTHEST: f64 = 1.0;
+
+/// Records that are looked at for a size without one of its own, the nearest first.
+const NEAREST: usize = 3;
+
+/// Why an instance was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It was the fastest when this size was tuned.
+    Tuned,
+    /// It was the fastest at this M, N and K nearby, and the model does not contradict.
+    TunedNear([usize; 3]),
+    /// The model says that it is the fastest.
+    Model,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Tuned => write!(f, "fastest when tuned"),
+            Why::TunedNear([m, n, k]) => {
+                write!(
+                    f,
+                    "fastest when {m}x{n}x{k} was tuned, near by the model too"
+                )
+            }
+            Why::Model => write!(f, "fastest by the model"),
+        }
+    }
+}
+
+/// A plan, and why it is that one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// The kernel and its grid.
+    pub plan: Plan,
+    /// Why.
+    pub why: Why,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.plan, self.why)
+    }
+}
+
+/// What two products have in common whose times compare: bytes of elements, and how operands lie.
+type Class = ([usize; 2], [bool; 2]);
+
+fn class_of(need: &Need) -> Class {
+    (need.element_bytes, need.is_mn_major)
+}
+
+/// The records of one kind of GPU.
+#[derive(Debug, Default)]
+pub struct Dispatch {
+    exact: HashMap<(Class, [usize; 3]), Instance>,
+    /// Logarithms of M, N and K to base 2, and the record.
+    near: HashMap<Class, Vec<([f64; 3], [usize; 3], Instance)>>,
+}
+
+impl Dispatch {
+    /// That of a device, which has records or none.
+    pub fn of(device: &Device) -> &'static Dispatch {
+        static H200: OnceLock<Dispatch> = OnceLock::new();
+        static NONE: OnceLock<Dispatch> = OnceLock::new();
+        let facts = device.facts();
+        let (name, multiprocessors) = (facts.name.as_str(), facts.multiprocessors);
+        if device.is_cuda() && name == "NVIDIA H200" && multiprocessors == 132 {
+            return H200.get_or_init(|| Dispatch::of_gpu(name, multiprocessors));
+        }
+        NONE.get_or_init(Dispatch::default)
+    }
+
+    /// The records that ship with this crate for the GPU of this name with so many multiprocessors; it may be another than that of this machine.
+    pub fn of_gpu(name: &str, multiprocessors: u32) -> Dispatch {
+        let tuned = Tuned::read(RECORDS).unwrap_or_default();
+        let is_of = |tuned: &&Tuned| {
+            let machine = &tuned.machine;
+            machine.gpu == name && machine.multiprocessors == multiprocessors
+        };
+        let mut dispatch = Dispatch::default();
+        for tuned in tuned.iter().filter(is_of) {
+            dispatch.add(tuned);
+        }
+        dispatch
+    }
+
+    /// Adds a record of one of the cases of this crate; says whether it is one, of an instance that there is.
+    pub fn add(&mut self, tuned: &Tuned) -> bool {
+        let Some((class, size, instance)) = entry_of(tuned) else {
+            return false;
+        };
+        self.exact.insert((class, size), instance);
+        let near = self.near.entry(class).or_default();
+        near.push((size.map(log2), size, instance));
+        true
+    }
+
+    /// How many sizes have a record.
+    pub fn len(&self) -> usize {
+        self.exact.len()
+    }
+
+    /// Whether there are none, so that the model chooses.
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty()
+    }
+
+    /// The choice for what is needed.
+    pub fn choose(&self, need: &Need) -> Choice {
+        let class = class_of(need);
+        if need.batches == 1 {
+            let known = self.exact.get(&(class, need.size));
+            if let Some(plan) = known.and_then(|&instance| Plan::able(instance, need)) {
+                let why = Why::Tuned;
+                return Choice { plan, why };
+            }
+        }
+        let best = Plan::best(need);
+        let near = self.near.get(&class).filter(|_| need.batches == 1);
+        let near = near.and_then(|near| nearby(near, need, &best));
+        near.unwrap_or(Choice {
+            plan: best,
+            why: Why::Model,
+        })
+    }
+}
+
+fn log2(extent: usize) -> f64 {
+    (extent.max(1) as f64).log2()
+}
+
+/// The winner of the nearest record that the model confirms.
+fn nearby(
+    records: &[([f64; 3], [usize; 3], Instance)],
+    need: &Need,
+    best: &Plan,
+) -> Option<Choice> {
+    let here = need.size.map(log2);
+    let distance = |there: &[f64; 3]| -> f64 {
+        let apart = here
+            .iter()
+            .zip(there)
+            .map(|(here, there)| (here - there).abs());
+        apart.sum()
+    };
+    let mut nearest: [Option<(f64, usize)>; NEAREST] = [None; NEAREST];
+    for (at, (there, ..)) in records.iter().enumerate() {
+        let mut found = Some((distance(there), at)).filter(|(distance, _)| *distance <= FARTHEST);
+        // The first of equally near ones stays in front.
+        for place in &mut nearest {
+            let is_nearer = match (&found, &place) {
+                (Some((new, _)), Some((old, _))) => new < old,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            if is_nearer {
+                std::mem::swap(place, &mut found);
+            }
+        }
+    }
+    nearest.into_iter().flatten().find_map(|(_, at)| {
+        let (_, size, instance) = records[at];
+        let plan = Plan::able(instance, need)?;
+        let there = Need { size, ..*need };
+        let then = Plan::able(instance, &there)?;
+        // Where another wave begins, a winner is one no longer.
+        let is_confirmed = plan.microseconds <= CONFIRMED * best.microseconds
+            && plan.waves(need) == then.waves(&there);
+        is_confirmed.then_some(Choice {
+            plan,
+            why: Why::TunedNear(size),
+        })
+    })
+}
+
+/// What a record is of: cases of `tuned_cases`.
+fn entry_of(tuned: &Tuned) -> Option<(Class, [usize; 3], Instance)> {
+    let name = tuned
+        .case
+        .strip_prefix("tilekit_kernels::products::tuned_cases::")?;
+    let element_bytes = match name {
+        "tuned_bf16" | "tuned_major_bf16" => [2, 2],
+        "tuned_e4m3_bf16" => [1, 2],
+        _ => return None,
+    };
+    let size = |name: &str| tuned.sizes.get(name).copied();
+    let is_along = |name: &str| size(name) == Some(1);
+    let sizes = [size("m")?, size("n")?, size("k")?];
+    let mut instances = INSTANCES.into_iter();
+    let instance = instances.find(|instance| instance.to_string() == tuned.candidate)?;
+    let class = (element_bytes, [is_along("along_m"), is_along("along_n")]);
+    Some((class, sizes, instance))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn tuned(size: [usize; 3], candidate: &str) -> Tuned {
+        let [m, n, k] = size;
+        let text = format!(
+            r#"{{"case":"tilekit_kernels::products::tuned_cases::tuned_bf16","sizes":{{"m":{m},"n":{n},"k":{k}}},
+            "candidate":"{candidate}","machine":{{"gpu":"G","multiprocessors":132,"power_limit_watts":null,"driver":""}},
+            "digest":"","single_us":1,"back_to_back_us":1,"predicted_us":null,"timed":3}}"#
+        );
+        let mut read = Tuned::read(&text.replace('\n', "")).expect("a record");
+        read.remove(0)
+    }
+
+    #[track_caller]
+    fn check(dispatch: &Dispatch, size: [usize; 3], expected: &str) {
+        let choice = dispatch.choose(&Need::of_16_bits(size)).to_string();
+        assert!(choice.contains(expected), "{size:?}: {choice}");
+    }
+
+    #[test]
+    fn a_record_wins_at_its_size_and_near_it_where_the_model_agrees() {
+        let mut dispatch = Dispatch::default();
+        check(&dispatch, [4096, 4096, 4096], "128x256, 128 CTAs");
+        check(&dispatch, [4096, 4096, 4096], "fastest by the model");
+        assert!(dispatch.add(&tuned([4096, 4096, 4096], "192x192")));
+        check(&dispatch, [4096, 4096, 4096], "192x192, ");
+        check(&dispatch, [4096, 4096, 4096], "; fastest when tuned");
+        // The model puts 192x192 several percent behind.
+        check(&dispatch, [4096, 4096, 4104], "; fastest by the model");
+        assert!(dispatch.add(&tuned([4096, 4096, 4000], "128x256")));
+        check(
+            &dispatch,
+            [4096, 4096, 4104],
+            "; fastest when 4096x4096x4000 was tuned",
+        );
+        // Another wave, and far away.
+        check(&dispatch, [4352, 4096, 4000], "; fastest by the model");
+        check(&dispatch, [256, 256, 4000], "; fastest by the model");
+        assert_eq!(dispatch.len(), 2);
+    }
+
+    #[test]
+    fn records_of_other_classes_and_of_no_instance_do_not_count() {
+        let mut dispatch = Dispatch::default();
+        assert!(!dispatch.add(&tuned([8, 8, 8], "7x7")));
+        let other = Tuned {
+            case: "mine::case".to_string(),
+            ..tuned([8, 8, 8], "128x256")
+        };
+        assert!(!dispatch.add(&other));
+        assert!(dispatch.is_empty());
+        assert!(dispatch.add(&tuned([512, 512, 512], "128x256")));
+        let need = Need::of_16_bits([512, 512, 512]);
+        assert_eq!(dispatch.choose(&need).why, Why::Tuned);
+        let wide = Need {
+            element_bytes: [2, 4],
+            ..need
+        };
+        assert_eq!(dispatch.choose(&wide).why, Why::Model);
+        let batched = Need { batches: 2, ..need };
+        assert_eq!(dispatch.choose(&batched).why, Why::Model);
+    }
+
+    #[test]
+    fn every_record_that_ships_is_of_an_instance() {
+        let all = Tuned::read(RECORDS).expect("records of `tune --export`");
+        for tuned in &all {
+            assert!(entry_of(tuned).is_some(), "{tuned:?}");
+        }
+        let of_h200 = Dispatch::of_gpu("NVIDIA H200", 132);
+        assert_eq!(of_h200.len(), all.len());
+        assert!(Dispatch::of_gpu("NVIDIA H100", 132).is_empty());
+    }
+
+    /// Times are no test: `cargo test --release -p tilekit-kernels dispatch_takes -- --ignored --nocapture` prints them.
+    #[test]
+    #[ignore = "a time is no test"]
+    #[allow(clippy::print_stdout, reason = "figures are what it is run for")]
+    fn dispatch_takes() {
+        let dispatch = Dispatch::of_gpu("NVIDIA H200", 132);
+        let known: Vec<Need> = dispatch
+            .exact
+            .keys()
+            .map(|(_, size)| Need::of_16_bits(*size))
+            .collect();
+        let new: Vec<Need> = (0..300)
+            .map(|at| Need::of_16_bits([64 + 13 * at, 4096 - 7 * at, 512 + 9 * at]))
+            .collect();
+        for (what, needs) in [("recorded", known), ("new", new)] {
+            let rounds = 200;
+            let started = Instant::now();
+            for _ in 0..rounds {
+                for need in &needs {
+                    black_box(dispatch.choose(black_box(need)));
+                }
+            }
+            let ns = started.elapsed().as_nanos() as usize / (rounds * needs.len()).max(1);
+            println!("{what}: {ns} ns of {} sizes", needs.len());
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! `tune --show` and `tune --export`: what the records say, without measuring.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::halving::fastest;
+use super::record::{Key, Known, Records};
+use super::work::{Digests, path_of};
+use crate::case::{CaseEntry, Mode, Sizes};
+use crate::harness::Exit;
+use crate::harness::context::{Context, Done};
+use crate::harness::files;
+use crate::harness::request::{TuneRequest, TuneTimes};
+use crate::harness::speak::count;
+use crate::report::Remark;
+use crate::tuned::Tuned;
+
+/// The records of one run on one machine.
+struct Group<'r> {
+    /// Of its first candidate.
+    key: &'r Key,
+    members: Vec<(&'r Key, &'r str, &'r Known)>,
+}
+
+impl<'r> Group<'r> {
+    /// All runs of cases whose names have a part of `filters`.
+    fn all(records: &'r Records, filters: &[String]) -> Vec<Group<'r>> {
+        let is_meant = |key: &Key| {
+            filters.is_empty()
+                || filters
+                    .iter()
+                    .any(|filter| key.case.contains(filter.as_str()))
+        };
+        let mut groups: BTreeMap<_, Group<'r>> = BTreeMap::new();
+        for (key, digest, known) in records.latest() {
+            if !is_meant(key) {
+                continue;
+            }
+            let name = (&key.machine, &key.case, &key.sizes);
+            let members = Vec::new();
+            let group = groups.entry(name).or_insert(Group { key, members });
+            group.members.push((key, digest, known));
+        }
+        let mut groups: Vec<Group<'r>> = groups.into_values().collect();
+        for group in &mut groups {
+            // The order of the model, as when it was tuned: it decides between those that are level.
+            let time = |known: &Known| known.predicted_us.unwrap_or(0.0);
+            group
+                .members
+                .sort_by(|a, b| time(a.2).total_cmp(&time(b.2)));
+        }
+        groups
+    }
+
+    /// The fastest, and how many were timed.
+    fn fastest(&self) -> Option<(usize, usize)> {
+        let usable = |at: &usize| self.members[*at].2.failure.is_none();
+        let usable: Vec<usize> = (0..self.members.len()).filter(usable).collect();
+        let heats: Vec<&[TuneTimes]> = usable
+            .iter()
+            .map(|&at| &self.members[at].2.heats[..])
+            .collect();
+        let timed = heats.iter().filter(|heats| !heats.is_empty()).count();
+        if timed == 0 {
+            return None;
+        }
+        fastest(&heats).map(|place| (usable[place], timed))
+    }
+
+    fn tuned(&self) -> Option<Tuned> {
+        let (at, timed) = self.fastest()?;
+        let (key, digest, known) = self.members[at];
+        let times = known.heats.last()?;
+        Some(Tuned {
+            case: key.case.clone(),
+            sizes: key.sizes.clone(),
+            candidate: key.candidate.clone(),
+            machine: key.machine.clone(),
+            digest: digest.to_string(),
+            single_us: times.single_ns as f64 / 1e3,
+            back_to_back_us: times.back_to_back_ns as f64 / 1e3,
+            predicted_us: known.predicted_us,
+            timed,
+        })
+    }
+
+    fn text(&self) -> String {
+        let sizes = self.key.sizes.iter();
+        let sizes: Vec<String> = sizes
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        format!("{} {}", self.key.case, sizes.join(" "))
+    }
+}
+
+/// Whether the program still compiles to what a record is of.
+enum State {
+    Current,
+    Stale,
+    /// There is no such case or candidate any more.
+    Gone,
+}
+
+fn state(tuned: &Tuned, digests: &Digests) -> State {
+    let mut entries = CaseEntry::all().into_iter();
+    let Some(entry) = entries.find(|entry| path_of(entry) == tuned.case) else {
+        return State::Gone;
+    };
+    let declared = entry.sizes.iter().map(|list| list.name);
+    let values: Option<Vec<(String, usize)>> = declared
+        .map(|name| Some((name.to_string(), *tuned.sizes.get(name)?)))
+        .collect();
+    let Some(values) = values else {
+        return State::Gone;
+    };
+    let sizes = Sizes::of(&values);
+    let space = entry.run(&sizes, &Mode::Describe).report.space;
+    let place = space.and_then(|space| {
+        let mut candidates = space.candidates.iter();
+        candidates.position(|candidate| candidate.name == tuned.candidate)
+    });
+    match place.map(|at| digests.of(entry, &sizes, at)) {
+        None => State::Gone,
+        Some(Ok(digest)) if digest == tuned.digest => State::Current,
+        Some(_) => State::Stale,
+    }
+}
+
+fn nothing(context: &Context) -> Exit {
+    let remark = Remark::error("no records of timed candidates are of what is selected");
+    let help = "`cargo tilekit tune` on a machine with a GPU makes them; `--records FILE` names another file";
+    context.speaker.failure(&remark.with_help(help));
+    Exit::NothingSelected
+}
+
+/// Shows the fastest candidate of every run.
+pub(super) fn show(context: &Context, request: &TuneRequest, records: &Records) -> Done {
+    let digests = Digests::default();
+    let groups = Group::all(records, &request.filters);
+    if groups.is_empty() {
+        return Err(nothing(context));
+    }
+    for group in groups {
+        let Some(tuned) = group.tuned() else {
+            let text = format!("{}: none timed on {}\n", group.text(), group.key.machine);
+            context.speaker.tell(&text, || {
+                serde_json::json!({"reason": "tilekit-record", "case": group.key.case, "sizes": group.key.sizes,
+                    "machine": group.key.machine, "fastest": null})
+            });
+            continue;
+        };
+        let state = match state(&tuned, &digests) {
+            State::Current => "",
+            State::Stale => "  STALE: its kernels have changed",
+            State::Gone => "  STALE: there is no such candidate any more",
+        };
+        let text = format!(
+            "{}: {}  single {:.2} us  back to back {:.2} us  of {} timed on {}{state}\n",
+            group.text(),
+            tuned.candidate,
+            tuned.single_us,
+            tuned.back_to_back_us,
+            tuned.timed,
+            tuned.machine
+        );
+        context.speaker.tell(&text, || {
+            let mut event = serde_json::to_value(&tuned).expect("numbers and texts");
+            event["reason"] = "tilekit-record".into();
+            event["is_stale"] = (!state.is_empty()).into();
+            event
+        });
+    }
+    Ok(Exit::Success)
+}
+
+/// Writes the fastest candidates that are not stale.
+pub(super) fn export(
+    context: &Context,
+    request: &TuneRequest,
+    (records, file): (&Records, &Path),
+) -> Done {
+    let digests = Digests::default();
+    let mut lines = String::new();
+    let mut written = 0;
+    for tuned in Group::all(records, &request.filters)
+        .iter()
+        .filter_map(Group::tuned)
+    {
+        if matches!(state(&tuned, &digests), State::Current) {
+            lines += &serde_json::to_string(&tuned).expect("numbers and texts");
+            lines.push('\n');
+            written += 1;
+        } else {
+            let text = format!(
+                "`{}` of {} is stale, and left out: tune it again",
+                tuned.candidate, tuned.case
+            );
+            context.speaker.remark(&Remark::warning(text));
+        }
+    }
+    if written == 0 {
+        return Err(nothing(context));
+    }
+    let result = files::write_whole(file, lines.as_bytes());
+    result.map_err(|error| super::unusable(context, &error))?;
+    let text = format!("{} written to {}", count(written, "run"), file.display());
+    context.speaker.remark(&Remark::note(text));
+    Ok(Exit::Success)
+}
