@@ -71,12 +71,22 @@ fn class_of(need: &Need) -> Class {
     (need.element_bytes, need.is_mn_major)
 }
 
+/// A record by which sizes near by may choose.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    /// M, N and K.
+    size: [usize; 3],
+    /// Their logarithms to base 2.
+    place: [f64; 3],
+    instance: Instance,
+}
+
 /// The records of one kind of GPU.
 #[derive(Debug, Default)]
 pub struct Dispatch {
     exact: HashMap<(Class, [usize; 3]), Instance>,
-    /// Logarithms of M, N and K to base 2, and the record.
-    near: HashMap<Class, Vec<([f64; 3], [usize; 3], Instance)>>,
+    /// Those of each class.
+    near: HashMap<Class, Vec<Near>>,
 }
 
 impl Dispatch {
@@ -113,7 +123,11 @@ impl Dispatch {
         };
         self.exact.insert((class, size), instance);
         let near = self.near.entry(class).or_default();
-        near.push((size.map(log2), size, instance));
+        near.push(Near {
+            size,
+            place: size.map(log2),
+            instance,
+        });
         true
     }
 
@@ -152,11 +166,7 @@ fn log2(extent: usize) -> f64 {
 }
 
 /// The winner of the nearest record that the model confirms.
-fn nearby(
-    records: &[([f64; 3], [usize; 3], Instance)],
-    need: &Need,
-    best: &Plan,
-) -> Option<Choice> {
+fn nearby(records: &[Near], need: &Need, best: &Plan) -> Option<Choice> {
     let here = need.size.map(log2);
     let distance = |there: &[f64; 3]| -> f64 {
         let apart = here
@@ -166,8 +176,9 @@ fn nearby(
         apart.sum()
     };
     let mut nearest: [Option<(f64, usize)>; NEAREST] = [None; NEAREST];
-    for (at, (there, ..)) in records.iter().enumerate() {
-        let mut found = Some((distance(there), at)).filter(|(distance, _)| *distance <= FARTHEST);
+    for (at, record) in records.iter().enumerate() {
+        let mut found =
+            Some((distance(&record.place), at)).filter(|(distance, _)| *distance <= FARTHEST);
         // The first of equally near ones stays in front.
         for place in &mut nearest {
             let is_nearer = match (&found, &place) {
@@ -181,7 +192,7 @@ fn nearby(
         }
     }
     nearest.into_iter().flatten().find_map(|(_, at)| {
-        let (_, size, instance) = records[at];
+        let Near { size, instance, .. } = records[at];
         let plan = Plan::able(instance, need)?;
         let there = Need { size, ..*need };
         let then = Plan::able(instance, &there)?;
@@ -254,10 +265,21 @@ mod tests {
             [4096, 4096, 4104],
             "; fastest when 4096x4096x4000 was tuned",
         );
-        // Another wave, and far away.
-        check(&dispatch, [4352, 4096, 4000], "; fastest by the model");
+        // Four waves of it are as near, and a wave of 128x256 more is no reason against it.
+        check(
+            &dispatch,
+            [4352, 4096, 4000],
+            "192x192, 127 CTAs, 190.6 us; fastest when 4096x4096x4096 was tuned",
+        );
+        // Far away.
         check(&dispatch, [256, 256, 4000], "; fastest by the model");
         assert_eq!(dispatch.len(), 2);
+        let mut of_one = Dispatch::default();
+        assert!(of_one.add(&tuned([4096, 4096, 4096], "128x256")));
+        check(&of_one, [4096, 4000, 4096], "128x256, 128 CTAs, ");
+        check(&of_one, [4096, 4000, 4096], "; fastest when 4096x4096x4096");
+        // The fifth wave begins.
+        check(&of_one, [4352, 4096, 4096], "; fastest by the model");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! (`bench/results/products.md`); below 3 % it does not tell two plans apart.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use super::dense::{INSTRUCTION_ROWS, ManyTile};
 use super::factor::STAGE_BYTES;
@@ -235,8 +236,25 @@ impl Plan {
 /// CTAs of a grid along y and along z.
 pub(super) const MOST_ALONG_Y: usize = tilekit::target::SM_90A.grid[1] as usize;
 
-/// Cycles of a step of 64 along K of one tile, where shared memory is not the limit.
+/// Rows of a tile in instructions of `wgmma`, and its columns in units of 8, at most.
+const MOST_INSTRUCTIONS: usize = 4;
+const MOST_UNITS: usize = 32;
+
+/// Cycles of a step of 64 along K of one tile. A choice takes those of all tiles, and powers take longer than all else of it, so that they are kept.
 fn step_cycles([rows, columns]: [usize; 2]) -> f64 {
+    static KEPT: OnceLock<[[f64; MOST_UNITS + 1]; MOST_INSTRUCTIONS + 1]> = OnceLock::new();
+    let kept = KEPT.get_or_init(|| {
+        std::array::from_fn(|instructions| {
+            std::array::from_fn(|units| step_of([instructions * INSTRUCTION_ROWS, units * 8]))
+        })
+    });
+    let of_rows = kept.get(rows / INSTRUCTION_ROWS);
+    let found = of_rows.and_then(|of_rows| of_rows.get(columns / 8));
+    found.copied().unwrap_or_else(|| step_of([rows, columns]))
+}
+
+/// The same, computed.
+fn step_of([rows, columns]: [usize; 2]) -> f64 {
     let (rows, columns) = (rows as f64, columns as f64);
     // Bytes of shared memory a cycle that products at their full rate would take, of which there are 128.
     let wanted = 64.0 + 4096.0 / columns + 4096.0 * (1.0 / rows + 1.0 / columns);

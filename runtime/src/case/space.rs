@@ -5,6 +5,9 @@ use std::fmt::{self, Display};
 /// Says why a candidate cannot compute what a case wants.
 type Legal<C> = dyn Fn(&C) -> Result<(), String>;
 
+/// Says how long a candidate takes, microseconds.
+type Predict<C> = dyn Fn(&C) -> f64;
+
 /// The candidates among which [`Case::tune`](super::Case::tune) chooses: instances of a kernel that the source has, values of `#[fixed]`
 /// parameters, grids, splits, orders of tiles, options of the host.
 ///
@@ -13,7 +16,7 @@ type Legal<C> = dyn Fn(&C) -> Result<(), String>;
 pub struct Space<C> {
     candidates: Vec<C>,
     legal: Option<Box<Legal<C>>>,
-    predict: Option<Box<dyn Fn(&C) -> f64>>,
+    predict: Option<Box<Predict<C>>>,
 }
 
 impl<C: Display> Space<C> {
@@ -145,10 +148,10 @@ pub(super) fn usual(candidates: &[Candidate]) -> Option<usize> {
 pub(super) fn fault_of(candidates: &[Candidate]) -> Option<String> {
     let mut names: Vec<&str> = candidates.iter().map(|one| one.name.as_str()).collect();
     names.sort_unstable();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+    let pairs = names.iter().zip(names.iter().skip(1));
+    if let Some((name, _)) = pairs.into_iter().find(|(one, next)| one == next) {
         return Some(format!(
-            "two candidates of its space are called `{}`; records tell them apart by their names, which are their texts (`Display`)",
-            pair[0]
+            "two candidates of its space are called `{name}`; records tell them apart by their names, which are their texts (`Display`)"
         ));
     }
     let is_no_time =

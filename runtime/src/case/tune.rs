@@ -89,6 +89,9 @@ impl Case {
     }
 }
 
+/// What launches use, and the tensors that they point to.
+type Used = (Vec<Kept>, Vec<Box<dyn Any>>, Vec<Arc<dyn AnyOutput>>);
+
 /// The launches of one run of a case, whose results were right.
 pub(crate) struct Ready {
     pub(crate) launch: LaunchCopy,
@@ -97,7 +100,7 @@ pub(crate) struct Ready {
     /// Copies of the tensors.
     pub(crate) copies: usize,
     /// What the launches point to.
-    _kept: (Vec<Kept>, Vec<Box<dyn Any>>, Vec<Arc<dyn AnyOutput>>),
+    _kept: Used,
 }
 
 impl fmt::Debug for Ready {

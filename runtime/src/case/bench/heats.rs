@@ -13,7 +13,7 @@ use crate::stream::Stream;
 pub(crate) struct Heats<'a> {
     contest: Contest<'a>,
     /// What launches of each point to.
-    _ready: Vec<Ready>,
+    ready: Vec<Ready>,
 }
 
 /// The times of one contestant in a heat: single launches, and slices back to back.
@@ -38,7 +38,7 @@ impl<'a> Heats<'a> {
                 options,
                 launch_limit,
             },
-            _ready: Vec::new(),
+            ready: Vec::new(),
         }
     }
 
@@ -54,8 +54,8 @@ impl<'a> Heats<'a> {
             overlapping: ready.overlapping,
             launch,
         });
-        self._ready.push(ready);
-        contest.contestants.len() - 1
+        self.ready.push(ready);
+        self.ready.len() - 1
     }
 
     /// Times `among` in `rounds` rounds, each in an order of its own that depends on `seed`; slices back to back take `slice`. `begin` hears who is

@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn another_digest_is_stale() {
         let one = record("a", "1", timed(0, 4.0));
-        let records = Records::of(&text(&[one.clone()]));
+        let records = Records::of(&text(std::slice::from_ref(&one)));
         assert!(!records.is_stale(&one.key, "1"));
         assert!(records.is_stale(&one.key, "2"));
         let unknown = record("c", "1", Outcome::Right);

@@ -128,7 +128,7 @@ impl Share<'_> {
 
     /// Heat after heat; gives what they took together, seconds.
     fn time(&self, run: &Run<'_>, entrants: &mut [Entrant<'_>]) -> Done<f64> {
-        let mut heats = Heats::new(self.stream, self.options(), LAUNCH_LIMIT);
+        let mut heats = Heats::new(self.stream, options(), LAUNCH_LIMIT);
         let mut seconds = 0.0;
         loop {
             let alive: Vec<usize> = (0..entrants.len())
@@ -153,13 +153,6 @@ impl Share<'_> {
                 self.hold(run, (&mut heats, heat), (entrants, &among))?;
                 seconds += started.elapsed().as_secs_f64();
             }
-        }
-    }
-
-    fn options(&self) -> BenchOptions {
-        BenchOptions {
-            rest: Duration::from_millis(2),
-            ..BenchOptions::default()
         }
     }
 
@@ -239,7 +232,7 @@ impl Share<'_> {
         let mode = if self.device.is_cuda() {
             Mode::Ready {
                 bed,
-                options: self.options(),
+                options: options(),
                 is_checked: entrant.is_checked,
             }
         } else {
@@ -288,6 +281,14 @@ impl Share<'_> {
     fn say(&self, said: &Said) {
         let object = serde_json::to_value(said).expect("numbers and texts");
         self.context.speaker.event(&object);
+    }
+}
+
+/// How candidates are timed.
+fn options() -> BenchOptions {
+    BenchOptions {
+        rest: Duration::from_millis(2),
+        ..BenchOptions::default()
     }
 }
 

@@ -113,37 +113,35 @@ impl Ranking {
         );
         let right = self.right().count();
         let timed = self.timed();
-        let mut text = format!("{}: {counts}, {right} right", work.about);
+        let head = format!("{}: {counts}, {right} right", work.about);
         if timed.is_empty() {
-            text += ", none timed\n";
-            let order: Vec<&Row> = self.right().take(SHOWN).collect();
-            for row in order {
-                text += &format!("  {}{}\n", row.name, predicted(row));
-            }
-            return text;
+            let order = self.right().take(SHOWN);
+            let order = order.map(|row| format!("  {}{}\n", row.name, predicted(row)));
+            return format!("{head}, none timed\n{}", order.collect::<String>());
         }
-        text += &format!(", {} timed", timed.len());
-        match seconds {
-            Some(seconds) => text += &format!(" in {seconds:.2} s\n"),
-            None => text += " before\n",
-        }
-        let width = timed
-            .iter()
-            .take(SHOWN)
-            .map(|(row, _)| row.name.chars().count());
+        let when = match seconds {
+            Some(seconds) => format!("in {seconds:.2} s"),
+            None => "before".to_string(),
+        };
+        let shown = &timed[..timed.len().min(SHOWN)];
+        let width = shown.iter().map(|(row, _)| row.name.chars().count());
         let width = width.max().unwrap_or(0);
         let best = score(timed[0].1);
-        for (row, times) in timed.iter().take(SHOWN) {
-            text += &format!(
+        let lines = shown.iter().map(|(row, times)| {
+            format!(
                 "  {:width$}  single {:>8.2} us  back to back {:>8.2} us  {:.3}x{}\n",
                 row.name,
                 times.single_ns as f64 / 1e3,
                 times.back_to_back_ns as f64 / 1e3,
                 score(*times) / best,
                 predicted(row)
-            );
-        }
-        text
+            )
+        });
+        let count = timed.len();
+        format!(
+            "{head}, {count} timed {when}\n{}",
+            lines.collect::<String>()
+        )
     }
 
     pub(super) fn event(&self, work: &Work, machine: &Machine, seconds: Option<f64>) -> Value {

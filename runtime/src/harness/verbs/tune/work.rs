@@ -87,7 +87,7 @@ impl Work {
                 heats,
                 ..
             } = known.unwrap_or_default();
-            failure.is_none().then(|| TuneCandidate {
+            failure.is_none().then_some(TuneCandidate {
                 at: tried.at,
                 name: key.candidate,
                 is_checked: is_right,
@@ -125,11 +125,14 @@ impl Digests {
     pub(super) fn of(&self, entry: &CaseEntry, sizes: &Sizes, at: usize) -> Result<String> {
         let (outcome, _) = entry.run_candidate(sizes, &Mode::Describe, Some(at));
         outcome.result?;
-        let mut text = String::new();
-        for launch in &outcome.report.launches {
-            text += &format!("{} {}\n", self.of_instance(&launch.instance)?, launch.grid);
-        }
-        Ok(digest(text.as_bytes())[..16].to_string())
+        let launches = outcome.report.launches.iter();
+        let texts: Result<Vec<String>> = launches
+            .map(|launch| {
+                let of_code = self.of_instance(&launch.instance)?;
+                Ok(format!("{of_code} {}", launch.grid))
+            })
+            .collect();
+        Ok(digest(texts?.join("\n").as_bytes())[..16].to_string())
     }
 
     fn of_instance(&self, instance: &Instance) -> Result<String> {

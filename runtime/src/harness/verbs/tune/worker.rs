@@ -10,7 +10,7 @@ use super::said::Said;
 use crate::harness::request::{REQUEST_VARIABLE, Request, TuneJob, TuneShare, TuneTimes, Verb};
 
 /// A process gets this much longer than it gives itself: one that the driver holds does not end itself.
-const GRACE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_mins(1);
 
 /// Has processes do a share one after the other until all of it is done. `tell` gets every line, and those about candidates that ended a process.
 ///
@@ -150,9 +150,7 @@ fn one_process(
         child.kill()?;
     }
     let status = child.wait()?;
-    let last = errors
-        .into_iter()
-        .fold(None, |last, line| better(last, line));
+    let last = errors.into_iter().fold(None, better);
     if is_silent {
         return Ok(format!("killed after {} s of silence", limit.as_secs()));
     }
