@@ -12,5 +12,6 @@
 
 pub mod attention;
 mod error;
+mod philox;
 pub mod products;
 pub mod training;

@@ -73,14 +73,76 @@ pub fn adamw<T: Float, S: Float>(
             .load()
             .cast::<f32>()
     };
-    let (p, g) = (of_t(param), of_t(grad) * scale);
-    let (old_m, old_v) = (of_s(m), of_s(v));
-    let m = old_m + (g - old_m) * (1.0 - beta1);
-    let v = old_v * beta2 + g * g * (1.0 - beta2);
-    let p = p * keep - m * step / (v.sqrt() * root + epsilon);
+    let numbers = Numbers {
+        keep,
+        beta1,
+        beta2,
+        step,
+        root,
+        epsilon,
+    };
+    let held = [of_t(param), of_t(grad) * scale, of_s(m), of_s(v)];
+    let [p, m, v] = numbers.step(held);
     (new_param + first).at(at).mask(inside).store(p.cast::<T>());
     for (out, x) in [(new_m, m), (new_v, v)] {
         (out + first).at(at).mask(inside).store(x.cast::<S>());
+    }
+}
+
+/// The numbers of a step.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers {
+    pub(super) keep: Scalar<f32>,
+    pub(super) beta1: Scalar<f32>,
+    pub(super) beta2: Scalar<f32>,
+    pub(super) step: Scalar<f32>,
+    pub(super) root: Scalar<f32>,
+    pub(super) epsilon: Scalar<f32>,
+}
+
+impl Numbers {
+    /// New parameters and moments from parameters, gradients and moments.
+    #[device]
+    pub(super) fn step(self, [p, g, m, v]: [Tensor<f32>; 4]) -> [Tensor<f32>; 3] {
+        let m = m + (g - m) * (1.0 - self.beta1);
+        let v = v * self.beta2 + g * g * (1.0 - self.beta2);
+        let p = p * self.keep - m * self.step / (v.sqrt() * self.root + self.epsilon);
+        [p, m, v]
+    }
+}
+
+/// The numbers of a case, after three steps at a rate of 1e-2, and what they make of an element.
+#[derive(Clone, Copy)]
+pub(super) struct Reference {
+    pub(super) keep: f32,
+    pub(super) beta1: f32,
+    pub(super) beta2: f32,
+    pub(super) step: f32,
+    pub(super) root: f32,
+    pub(super) epsilon: f32,
+}
+
+impl Reference {
+    pub(super) fn new() -> Reference {
+        let (rate, decay, beta1, beta2) = (1e-2_f64, 0.1_f64, 0.9_f64, 0.99_f64);
+        Reference {
+            keep: (1.0 - rate * decay) as f32,
+            beta1: beta1 as f32,
+            beta2: beta2 as f32,
+            step: (rate / (1.0 - beta1.powi(3))) as f32,
+            root: (1.0 / (1.0 - beta2.powi(3)).sqrt()) as f32,
+            epsilon: 1e-8,
+        }
+    }
+
+    pub(super) fn step(self, [p, g, m, v]: [f64; 4]) -> [f64; 3] {
+        let [keep, beta1, beta2] = [self.keep, self.beta1, self.beta2].map(f64::from);
+        let [step, root, epsilon] = [self.step, self.root, self.epsilon].map(f64::from);
+        let (m, v) = (
+            m + (g - m) * (1.0 - beta1),
+            v * beta2 + g * g * (1.0 - beta2),
+        );
+        [p * keep - step * m / (v.sqrt() * root + epsilon), m, v]
     }
 }
 
@@ -91,31 +153,25 @@ fn adamw_of<T: Float + DeviceElement, S: Float + DeviceElement>(case: &mut Case)
     let v = case.uniform::<S>("v", [n], 0.0..1.0);
     let new_param = case.output::<T>("new_param", [n]);
     let [new_m, new_v] = ["new_m", "new_v"].map(|name| case.output::<S>(name, [n]));
-    // After three steps at a rate of 1e-2.
-    let (rate, decay, beta1, beta2, epsilon, scale) =
-        (1e-2_f64, 0.1_f64, 0.9_f64, 0.99_f64, 1e-8_f64, 0.5_f64);
-    let (keep, step, root) = (
-        1.0 - rate * decay,
-        rate / (1.0 - beta1.powi(3)),
-        1.0 / (1.0 - beta2.powi(3)).sqrt(),
-    );
-    let numbers = [keep, beta1, beta2, step, root, epsilon, scale].map(|x| x as f32);
-    let [keep, beta1, beta2, step, root, epsilon, scale] = numbers;
+    let reference = Reference::new();
+    let Reference {
+        keep,
+        beta1,
+        beta2,
+        step,
+        root,
+        epsilon,
+    } = reference;
+    let scale = 0.5_f32;
     let arguments = (
         &param, &grad, &m, &v, &new_param, &new_m, &new_v, n as i64, keep, beta1, beta2, step,
         root, epsilon, scale,
     );
     case.launch_programmatic(adamw::<T, S>, n.div_ceil(BLOCK), arguments)?;
-    let [keep, beta1, beta2, step, root, epsilon, scale] = numbers.map(f64::from);
     let of = |at: usize| {
         let [p, g] = [&param, &grad].map(|x| x.host()[at].number().to_f64());
         let [m, v] = [&m, &v].map(|x| x.host()[at].number().to_f64());
-        let g = g * scale;
-        let (m, v) = (
-            m + (g - m) * (1.0 - beta1),
-            v * beta2 + g * g * (1.0 - beta2),
-        );
-        [p * keep - step * m / (v.sqrt() * root + epsilon), m, v]
+        reference.step([p, g * f64::from(scale), m, v])
     };
     let all = |which: usize| (0..n).map(|at| of(at)[which]).collect::<Vec<f64>>();
     // Where `v` is almost 0 the quotient magnifies its rounding.

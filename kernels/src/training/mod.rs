@@ -1,25 +1,35 @@
 //! Kernels of training steps that memory bounds: norms, softmax and activations with their gradients, cross entropy with its gradient, rotary
-//! embedding, and `AdamW`. Each has a `signature(..)`, so that an export launches it from tensors alone.
+//! embedding, embeddings, dropout, routing of tokens to experts, and `AdamW`, of one tensor and of lists. Each has a `signature(..)`, so that an export launches it from tensors alone.
 //!
 //! Matrices are row-major with unit column stride, and their rows begin at multiples of 16 bytes. Sums are f32.
 
 mod activation;
 mod activation_cases;
 mod adamw;
+mod adamw_list;
+mod combine;
 mod cross_entropy;
+mod dropout;
+mod embedding;
 mod norm;
 mod norm_cases;
 mod norm_forward;
 mod partials;
 mod rotary;
+mod routing;
 mod rows_case;
 mod softmax;
 
 pub use activation::{gelu, gelu_backward, swiglu, swiglu_backward};
 pub use adamw::adamw;
+pub use adamw_list::{adamw_list, clip_factor, squares_list};
+pub use combine::{combine, combine_backward};
 pub use cross_entropy::cross_entropy_gradient;
+pub use dropout::dropout;
+pub use embedding::{embedding, embedding_backward};
 pub use norm::{layernorm_backward, rmsnorm_backward};
 pub use norm_forward::{layernorm, rmsnorm};
 pub use partials::sum_partials;
 pub use rotary::rotary;
+pub use routing::{place_by_expert, route, route_backward};
 pub use softmax::{softmax, softmax_backward};

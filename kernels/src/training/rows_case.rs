@@ -61,6 +61,17 @@ impl RowsCase {
     }
 }
 
+/// Sets a row of a matrix to 0, for kernels that leave some as they are.
+#[kernel(warps = 4)]
+pub(super) fn clear<T: Float>(x: Ptr<T>, row_stride: i32, cols: i32) {
+    let lane = arange(0..1024, Coalesced);
+    for first in range(0, cols).step(1024) {
+        let at = lane + first;
+        let target = (x + program_id(0) * row_stride).at(at);
+        target.mask(at < cols).store(zeros::<T>([1024], Coalesced));
+    }
+}
+
 /// What a result in `T` may differ by, with `absolute` where its terms cancel.
 pub(super) fn close<T: Float>(absolute: f64) -> Tolerance {
     let relative = if size_of::<T>() == 2 { 8e-3 } else { 2e-5 };
