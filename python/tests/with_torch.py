@@ -93,6 +93,79 @@ class Functions(WithTorch):
         # As a part of the product that gives queries, keys and values.
         self.agrees(lambda x: kernels.rotary_embedding(x.unbind(2)[1], cos, sin), lambda x: theirs(x.unbind(2)[1]), random(2, 5, 3, 2, 128))
 
+    def test_embedding(self):
+        table, index = random(50, 264), torch.randint(0, 50, (3, 7), device=DEVICE)
+        index[0, :5] = 11
+        self.agrees(lambda t: kernels.embedding(index, t), lambda t: F.embedding(index, t), table)
+        self.agrees(lambda t: kernels.embedding(index.int(), t, 11), lambda t: F.embedding(index, t, padding_idx=11), table)
+        self.agrees(lambda t: kernels.embedding(index, t), lambda t: F.embedding(index, t), random(50, 1000, dtype=F32), relative=1e-5)
+        mine = [table.clone().requires_grad_() for _ in range(2)]
+        for one in mine:
+            kernels.embedding(index, one).float().square().sum().backward()
+        self.assertTrue(torch.equal(mine[0].grad, mine[1].grad))
+
+    def test_dropout(self):
+        for dtype in (BF16, F32):
+            x = torch.ones(64, 1024, dtype=dtype, device=DEVICE).requires_grad_()
+            out = kernels.dropout(x, 0.25, seed=2**63 + 5)
+            self.close(out, torch.where(out == 0, 0, torch.full_like(out, 1 / 0.75)))
+            self.assertLess(abs((out == 0).double().mean().item() - 0.25), 0.01)
+            out.sum().backward()
+            self.assertTrue(torch.equal(x.grad, out))
+            self.assertTrue(torch.equal(out, kernels.dropout(x, 0.25, seed=2**63 + 5)))
+            self.assertFalse(torch.equal(out, kernels.dropout(x, 0.25)))
+        self.assertIs(kernels.dropout(x, 0.25, training=False), x)
+        self.assertEqual(kernels.dropout(x, 1.0).count_nonzero(), 0)
+        torch.manual_seed(3)
+        one = nn.Dropout(0.5)(x)
+        torch.manual_seed(3)
+        self.assertTrue(torch.equal(one, nn.Dropout(0.5)(x)))
+
+    def test_gate(self):
+        def theirs(normalize, k):
+            def gate(logits):
+                shares, chosen = torch.softmax(logits, -1).topk(k)
+                return shares / shares.sum(-1, keepdim=True) if normalize else shares
+
+            return gate
+
+        for experts, k, dtype, relative in ((64, 2, F32, 1e-4), (200, 8, F32, 1e-4), (8, 8, F32, 1e-4), (64, 4, BF16, 1e-2)):
+            logits = torch.stack([torch.randperm(experts) * (4 / experts) for _ in range(13)]).to(DEVICE, dtype)
+            for normalize in (True, False):
+                self.agrees(lambda x: kernels.moe_gate(x, k, normalize)[0], theirs(normalize, k), logits, relative=relative)
+                _, chosen = kernels.moe_gate(logits, k, normalize)
+                self.assertTrue(torch.equal(logits.gather(1, chosen.long()), logits.topk(k).values))
+
+    def test_rows_of_experts(self):
+        tokens, experts, k, cols = 37, 6, 2, 264
+        chosen = torch.stack([torch.randperm(experts)[:k] for _ in range(tokens)]).to(DEVICE, torch.int32)
+        chosen[5, 1] = -1
+        routing = kernels.moe_routing(chosen, experts)
+        flat = chosen.flatten().cpu()
+        order = torch.argsort(torch.where(flat < 0, experts, flat), stable=True)
+        kept = int((flat >= 0).sum())
+        self.assertEqual(routing.offsets.tolist(), [int(((flat >= 0) & (flat < e)).sum()) for e in range(experts + 1)])
+        self.assertEqual(routing.token[:kept].tolist(), (order[:kept] // k).tolist())
+        wanted = torch.full((tokens * k,), -1)
+        wanted[order[:kept]] = torch.arange(kept)
+        self.assertEqual(routing.place.flatten().tolist(), wanted.tolist())
+
+        scales = torch.randn(experts, device=DEVICE).double()
+
+        def ours(x, weights):
+            rows = kernels.moe_permute(x, routing)
+            of_row = torch.repeat_interleave(scales, routing.offsets.diff().long())
+            of_row = F.pad(of_row, (0, rows.shape[0] - of_row.shape[0]))[:, None]
+            return kernels.moe_combine((rows * of_row).to(rows.dtype), weights, routing)
+
+        def theirs(x, weights):
+            of_choice = torch.where(chosen < 0, 0.0, scales[chosen.clamp(min=0).long()])
+            return ((weights * of_choice)[..., None] * x[:, None]).sum(1)
+
+        weights = torch.rand(tokens, k, device=DEVICE)
+        self.agrees(ours, theirs, random(tokens, cols), weights, relative=2e-2)
+        self.agrees(ours, theirs, random(tokens, cols, dtype=F32), weights, relative=1e-4)
+
     def test_linear(self):
         for rows, n, k in ((200, 136, 72), (3, 264, 64)):
             self.agrees(kernels.linear, F.linear, random(2, rows, k), random(n, k))
@@ -161,6 +234,31 @@ class Modules(WithTorch):
         self.close(mine, theirs, relative=1e-4)
 
 
+    def test_steps_of_adamw_over_lists(self):
+        shapes = ((300,), (64, 72), (5000,), (1,), (8, 3, 5))
+        for max_norm in (None, 1.0, 1e4):
+            mine, theirs = ([torch.nn.Parameter(torch.ones(shape, device=DEVICE) * 0.5) for shape in shapes] for _ in range(2))
+            ours = optim.AdamW([{"params": mine[:2]}, {"params": mine[2:], "lr": 1e-3}], lr=1e-2, weight_decay=0.1, max_norm=max_norm)
+            other = torch.optim.AdamW([{"params": theirs[:2]}, {"params": theirs[2:], "lr": 1e-3}], lr=1e-2, weight_decay=0.1)
+            for step in range(4):
+                for at, (one, two) in enumerate(zip(mine, theirs)):
+                    grad = random(*one.shape, dtype=F32)
+                    one.grad, two.grad = (None, None) if step == 1 and at == 3 else (grad.clone(), grad.clone())
+                if max_norm is not None:
+                    norm = torch.nn.utils.clip_grad_norm_(theirs, max_norm)
+                ours.step(), other.step()
+                if max_norm is not None:
+                    self.close(ours.norm[0], norm, relative=1e-4)
+            for one, two in zip(mine, theirs):
+                self.close(one, two, relative=1e-4)
+
+    def test_embedding_loads_what_torchs_own_has_saved(self):
+        theirs, ours = torch.nn.Embedding(20, 64, 3).to(DEVICE, BF16), nn.Embedding(20, 64, 3).to(DEVICE, BF16)
+        ours.load_state_dict(theirs.state_dict())
+        index = torch.randint(0, 20, (9,), device=DEVICE)
+        self.assertTrue(torch.equal(ours(index), theirs(index)))
+
+
 class Compiled(WithTorch):
     def test_operators_are_as_torch_wants_them(self):
         from tilekit_kernels_exported import _torch
@@ -225,6 +323,29 @@ class Refusals(WithTorch):
             (ValueError, "heads have 6 columns", kernels.rotary_embedding, x[:, :6].reshape(4, 1, 6), *(torch.ones(4, 3, device=DEVICE),) * 2),
         ):
             self.check(error, said, call, *arguments)
+        table, index, choices = random(20, 64), target[:4], torch.zeros(4, 2, dtype=torch.int32, device=DEVICE)
+        routing = kernels.moe_routing(choices, 3)
+        ones = [torch.ones(8, device=DEVICE)]
+        for error, said, call, *arguments in (
+            (TypeError, "embedding: index is of torch.float32; it must be int64 or int32", kernels.embedding, index.float(), table),
+            (ValueError, "embedding: table has shape (64,); it must be (entries, cols)", kernels.embedding, index, table[0]),
+            (ValueError, "padding_idx is 20; it must be the number of one of the 20 entries", kernels.embedding, index, table, 20),
+            (ValueError, "embedding: rows have 63 elements; their number must be a multiple of 8", kernels.embedding, index, table[:, 1:]),
+            (ValueError, "dropout: p is 1.5; it must be from 0 to 1", kernels.dropout, x, 1.5),
+            (ValueError, "dropout: seed is -1", kernels.dropout, x, 0.5, True, -1),
+            (ValueError, "moe_gate: k is 17; it must be from 1 to 16", kernels.moe_gate, x, 17),
+            (ValueError, "moe_gate: there are 1024 experts; there are kernels for up to 256", kernels.moe_gate, x, 2),
+            (ValueError, "moe_routing: chosen is torch.int64 of shape (4,)", kernels.moe_routing, target, 3),
+            (ValueError, "moe_permute: x has shape (4, 1024); it must be (3, cols)", kernels.moe_permute, x, kernels.moe_routing(choices[1:].clone(), 3)),
+            (ValueError, "moe_combine: x has shape (4, 1024); it must be (8, cols)", kernels.moe_combine, x, choices.float(), routing),
+            (ValueError, "weights are torch.int32 of shape (4, 2); they must be float32 of (4, 2)", kernels.moe_combine, random(8, 64), choices, routing),
+            (ValueError, "clip_factor: there are no gradients", kernels.clip_factor, [], 1.0),
+            (TypeError, "clip_factor: grads[0] and grads[1] are of torch.float32 and torch.bfloat16", kernels.clip_factor, [x.float(), x], 1.0),
+        ):
+            self.check(error, said, call, *arguments)
+        self.check(ValueError, "ms has 0 tensors and params 1", kernels.adamw_list_, ones, ones, [], ones, 1, rate=1e-3)
+        self.check(ValueError, "grads[0] has shape (7,) and params[0] (8,)", kernels.adamw_list_, ones, [ones[0][1:]], ones, ones, 1, rate=1e-3)
+        self.check(ValueError, "begins at no multiple of 16 bytes", kernels.adamw_list_, *([torch.ones(9, device=DEVICE)[1:]],) * 4, 1, rate=1e-3)
         self.check(ValueError, "adamw_: step is 0", kernels.adamw_, *(torch.ones(8, device=DEVICE),) * 4, 0, rate=1e-3)
         self.check(ValueError, "it must be contiguous", kernels.adamw_, *(torch.ones(8, 8, device=DEVICE).T,) * 4, 1, rate=1e-3)
 

@@ -7,7 +7,7 @@ import torch
 from . import kernels
 from .kernels import scaled_dot_product_attention as scaled_dot_product_attention
 
-__all__ = ["CrossEntropyLoss", "GELU", "LayerNorm", "Linear", "RMSNorm", "Softmax", "SwiGLU"]
+__all__ = ["CrossEntropyLoss", "Dropout", "Embedding", "GELU", "LayerNorm", "Linear", "RMSNorm", "Softmax", "SwiGLU"]
 
 
 class RMSNorm(torch.nn.Module):
@@ -43,6 +43,27 @@ class Linear(torch.nn.Linear):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return kernels.linear(x, self.weight)
+
+
+class Embedding(torch.nn.Embedding):
+    """`torch.nn.Embedding` with a dense gradient, without `max_norm` and `scale_grad_by_freq`."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, device=None, dtype=None) -> None:
+        super().__init__(num_embeddings, embedding_dim, padding_idx, device=device, dtype=dtype)
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        return kernels.embedding(index, self.weight, self.padding_idx)
+
+
+class Dropout(torch.nn.Module):
+    """`torch.nn.Dropout`, which keeps a seed and no mask for the backward pass."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return kernels.dropout(x, self.p, self.training)
 
 
 class Softmax(torch.nn.Module):

@@ -34,7 +34,7 @@ class Instances:
             native = getattr(kernel, "kernel", None)
             if native is None or not native.__name__.startswith(name):
                 continue
-            shown = repr(native).removeprefix("<kernel ").split(">: ")[0]
+            shown = repr(native).removeprefix("<kernel ").split(": ")[0]
             function, _, constants = shown.partition("<")
             if function != name:
                 continue
