@@ -146,6 +146,8 @@ codes! {
         "A partition uses a tensor that was made outside of it. Other threads own its elements: make the tensor inside the partition, or pass it through shared memory.";
     IntegerOverflow = "TK0080", "integer-overflow",
         "A kernel that ran accessed memory at an address that it computed from a signed integer of 32 bits that had wrapped around. Compute in 64 bits: `cast::<i64>()` before the product or the sum. Where wrapping is meant, cast to `u32`, whose arithmetic wraps, and back.";
+    PeerAccess = "TK0081", "peer-access",
+        "A kernel that ran accessed memory of another device without the right to. Pass memory that all ranks share, and reach it by its map of peers: a pointer to a rank's own buffer is none. A rank that may only read must not store there.";
 }
 
 impl fmt::Display for Code {

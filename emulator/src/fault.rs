@@ -51,6 +51,8 @@ pub enum FaultKind {
     IntegerOverflow,
     /// `trap`, or a failed device assertion.
     Trap,
+    /// An access to memory of another device that this one may not access so.
+    PeerAccess,
     /// No thread can run: each waits for something that cannot happen.
     Deadlock,
     /// The launch executed more instructions than its limit.
@@ -152,6 +154,8 @@ impl fmt::Display for Related {
 pub struct Fault {
     /// What happened.
     pub kind: FaultKind,
+    /// The rank of the device, where several run as one.
+    pub rank: Option<u32>,
     /// The kernel.
     pub entry: String,
     /// Coordinates of the CTA in the grid.
@@ -181,11 +185,11 @@ pub struct Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.cta;
-        write!(
-            f,
-            "{}\n  kernel {}, CTA ({x},{y},{z}), warp {}",
-            self.message, self.entry, self.warp
-        )?;
+        write!(f, "{}\n  kernel {}, ", self.message, self.entry)?;
+        if let Some(rank) = self.rank {
+            write!(f, "rank {rank}, ")?;
+        }
+        write!(f, "CTA ({x},{y},{z}), warp {}", self.warp)?;
         match self.lanes.count_ones() {
             0 => {}
             1 => write!(f, ", lane {}", self.lanes.trailing_zeros())?,

@@ -12,6 +12,10 @@
 //! - So are races in global memory, between warps, CTAs and launches that overlap ([`Launch::overlaps_previous`]), with the scopes,
 //!   releases, acquires and fences of the PTX memory model.
 //!
+//! - Several devices run as one ([`World`]): their addresses are disjoint, a device accesses memory of another one only through a window
+//!   that is open to it, and what they hand to each other must be ordered at the scope of the system. Their launches are one schedule on one
+//!   thread, which the seed determines; some seeds delay writes to other devices.
+//!
 //! Where things are:
 //!
 //! ```text
@@ -27,7 +31,7 @@
 //!   units     tma, cp_async, tensor_cores (wgmma, mma.sync, ldmatrix), mbarrier
 //!   execute   the steps of a warp: guards, branches, exchanges of lanes, barriers
 //!   schedule  which warp runs when and when copies complete; deadlocks; checks at CTA exit; reports of faults
-//!   emulator  an emulated device
+//!   emulator  an emulated device, and several that run as one
 //! ```
 //!
 //! A TMA load is issued in `machine::units::tma::copy`, moves its boxes (`pieces`) and counts its bytes in
@@ -83,6 +87,9 @@ mod tensor_map;
 
 pub use fault::{CallSite, Fault, FaultKind, Memory, Place, Related};
 pub use global::{GlobalMemory, MemoryError};
-pub use machine::{Announced, Checks, Emulator, HostAccess, HostOrder, Launch, Stats};
+pub use machine::{
+    Announced, Checks, Emulator, HostAccess, HostOrder, Launch, RankLaunch, Right, Stats, World,
+    WorldError,
+};
 pub use program::{LoadError, Program};
 pub use tensor_map::encode_tensor_map;

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub(crate) struct Allocation {
     pub(crate) base: u64,
     pub(crate) bytes: u64,
+    /// Rank of the device that owns it.
+    pub(crate) device: u16,
     /// Of memory of the host that kernels access too (mapped): the granules in which the host accesses it, as a power of two of bytes, at most
     /// four bytes.
     pub(crate) host_granule_bits: Option<u32>,
@@ -21,12 +23,17 @@ pub(crate) struct Allocation {
 
 impl Allocation {
     /// Zero bytes that count as not written.
-    pub(crate) fn new(base: u64, bytes: u64, host_granule_bits: Option<u32>) -> Self {
+    pub(crate) fn new(
+        (base, bytes): (u64, u64),
+        device: u16,
+        host_granule_bits: Option<u32>,
+    ) -> Self {
         let length = bytes as usize;
         let words = bytemuck::zeroed_slice_box(length.div_ceil(4));
         Self {
             base,
             bytes,
+            device,
             host_granule_bits,
             words,
             written: ByteSet::new(length),

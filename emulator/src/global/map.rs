@@ -19,6 +19,16 @@ impl AllocationMap {
         self.sorted.push(allocation);
     }
 
+    /// The allocations of several devices, in the order of their addresses.
+    pub(crate) fn merged<'a>(maps: impl Iterator<Item = &'a Arc<Self>>) -> Self {
+        let mut all = Self::default();
+        for map in maps {
+            all.sorted.extend(map.sorted.iter().cloned());
+            all.freed.extend(&map.freed);
+        }
+        all
+    }
+
     /// Takes out the allocation that starts at `base`.
     pub(crate) fn remove(&mut self, base: u64) -> Option<Arc<Allocation>> {
         let index = self

@@ -12,6 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The first device address. It resembles real ones, and small integers are never valid pointers.
 const FIRST_ADDRESS: u64 = 0x7000_0000_0000;
+/// The addresses of each device, from the first on: those of devices that run as one lie apart.
+const DEVICE_ADDRESSES: u64 = 1 << 40;
+/// Devices whose addresses fit into the 47 bits that a GPU translates.
+pub(crate) const MOST_DEVICES: usize = 16;
 /// What allocations are aligned to; `cudaMalloc` promises 256.
 const ALIGNMENT: u64 = 512;
 /// Unused bytes after every allocation, at least, so that an overrun hits no neighbour.
@@ -68,6 +72,9 @@ impl std::error::Error for MemoryError {}
 pub struct GlobalMemory {
     state: Mutex<State>,
     limit_bytes: u64,
+    device: u16,
+    /// The first address that it has not.
+    end_address: u64,
 }
 
 #[derive(Debug)]
@@ -80,14 +87,24 @@ struct State {
 impl GlobalMemory {
     /// Memory of at most `limit_bytes` bytes.
     pub fn new(limit_bytes: u64) -> Self {
+        Self {
+            end_address: u64::MAX,
+            ..Self::of_device(0, limit_bytes)
+        }
+    }
+
+    /// Memory of the device of a rank, whose addresses are no other device's. Addresses are not used twice, so that it may run out of them.
+    pub(crate) fn of_device(device: u16, limit_bytes: u64) -> Self {
         let state = State {
             map: Arc::new(AllocationMap::default()),
-            next_address: FIRST_ADDRESS,
+            next_address: FIRST_ADDRESS + u64::from(device) * DEVICE_ADDRESSES,
             used_bytes: 0,
         };
         Self {
             state: Mutex::new(state),
             limit_bytes,
+            device,
+            end_address: FIRST_ADDRESS + (u64::from(device) + 1) * DEVICE_ADDRESSES,
         }
     }
 
@@ -120,14 +137,15 @@ impl GlobalMemory {
 
     fn insert(&self, bytes: u64, host_granule_bits: Option<u32>) -> Result<u64, MemoryError> {
         let mut state = self.state();
-        let available = self.limit_bytes - state.used_bytes;
+        let addresses = self.end_address.saturating_sub(state.next_address);
+        let available = (self.limit_bytes - state.used_bytes).min(addresses);
         if bytes > available {
             return Err(MemoryError::OutOfMemory { bytes, available });
         }
         let base = state.next_address;
         state.next_address = (base + bytes + GUARD_BYTES).next_multiple_of(ALIGNMENT);
         state.used_bytes += bytes;
-        let allocation = Allocation::new(base, bytes, host_granule_bits);
+        let allocation = Allocation::new((base, bytes), self.device, host_granule_bits);
         Arc::make_mut(&mut state.map).insert(Arc::new(allocation));
         Ok(base)
     }
@@ -235,6 +253,18 @@ mod tests {
         assert_eq!(memory.first_uninitialised(address, 1000).unwrap(), None);
         memory.poison(address + 10, 5).unwrap();
         assert_eq!(memory.first_uninitialised(address, 1000).unwrap(), Some(10));
+    }
+
+    #[test]
+    fn addresses_of_devices_that_run_as_one_lie_apart() {
+        let of_rank = |rank| GlobalMemory::of_device(rank, u64::MAX);
+        let (zero, one) = (of_rank(0), of_rank(1));
+        assert_eq!(
+            one.alloc(8).unwrap() - zero.alloc(8).unwrap(),
+            DEVICE_ADDRESSES
+        );
+        // The next device has the addresses behind it.
+        assert!(zero.alloc(DEVICE_ADDRESSES).is_err());
     }
 
     #[test]

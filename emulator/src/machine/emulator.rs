@@ -1,5 +1,7 @@
 //! An emulated device: its memory, and launches.
 
+pub(crate) mod world;
+
 use crate::fault::Fault;
 use crate::global::{AllocationMap, GlobalMemory, MemoryError};
 use crate::machine::memory::host::{HostAccess, access_beside};
@@ -56,9 +58,13 @@ impl Emulator {
 
     /// A device with `bytes` bytes of memory.
     pub fn with_memory(bytes: u64) -> Self {
+        Self::with(GlobalMemory::new(bytes))
+    }
+
+    fn with(memory: GlobalMemory) -> Self {
         Self {
             target: &SM_90A,
-            memory: GlobalMemory::new(bytes),
+            memory,
             output: Mutex::new(String::new()),
             variables: Mutex::new(HashMap::new()),
             last: Mutex::new(None),
@@ -109,6 +115,29 @@ impl Emulator {
         entry: &str,
         launch: &Launch,
     ) -> Result<Announced, Box<Fault>> {
+        let (code, variables) = self.find(program, entry)?;
+        let map = self.memory.snapshot();
+        let launched = Launched {
+            program: program.clone(),
+            code: Arc::clone(&code),
+            launch: launch.clone(),
+            first_cluster: 0,
+        };
+        let overlap = self.watched(launched, &map);
+        let watch = overlap.as_ref().filter(|_| launch.beside_host);
+        let watch = watch.map(|overlap| self.watch_host(overlap));
+        Ok(Announced {
+            code,
+            launch: launch.clone(),
+            variables,
+            map,
+            overlap,
+            _watch: watch,
+        })
+    }
+
+    /// A kernel, and the addresses of the variables of its program.
+    fn find(&self, program: &Program, entry: &str) -> Result<(Arc<Code>, Vec<u64>), Box<Fault>> {
         let refuse = |message: String| Box::new(refusal(entry, message));
         let code = program.entry(entry).ok_or_else(|| {
             let known: Vec<&str> = program.entries().collect();
@@ -117,26 +146,9 @@ impl Emulator {
                 known.join(", ")
             ))
         })?;
-        let variables = self
-            .variables(program)
-            .map_err(|error| refuse(error.to_string()))?;
-        let map = self.memory.snapshot();
-        let launched = Launched {
-            program: program.clone(),
-            code: Arc::clone(code),
-            launch: launch.clone(),
-        };
-        let overlap = self.watched(launched, &map);
-        let watch = overlap.as_ref().filter(|_| launch.beside_host);
-        let watch = watch.map(|overlap| self.watch_host(overlap));
-        Ok(Announced {
-            code: Arc::clone(code),
-            launch: launch.clone(),
-            variables,
-            map,
-            overlap,
-            _watch: watch,
-        })
+        let variables = self.variables(program);
+        let variables = variables.map_err(|error| refuse(error.to_string()))?;
+        Ok((Arc::clone(code), variables))
     }
 
     /// Runs a launch of `program` that was announced.

@@ -7,7 +7,7 @@
 //! units     TMA, cp.async, tensor cores, mbarriers
 //! execute   the steps of a warp: lanes, branches, barriers
 //! schedule  which cluster and which warp runs when; deadlocks; the end of a CTA
-//! emulator  an emulated device and its launches
+//! emulator  an emulated device and its launches; several that run as one
 //! ```
 //!
 //! `snapshots/tests/imports/layers.rs` checks this, and that no files import each other in a circle.
@@ -20,7 +20,9 @@ mod schedule;
 mod state;
 mod units;
 
+pub use emulator::world::{RankLaunch, World, WorldError};
 pub use emulator::{Announced, Emulator};
 pub use memory::host::{HostAccess, HostOrder};
 pub use state::launch::{Checks, Launch};
+pub use state::peers::Right;
 pub use state::stats::Stats;

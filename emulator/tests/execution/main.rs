@@ -15,6 +15,8 @@ mod atomics;
 mod barriers;
 mod control;
 mod conversion;
+mod devices;
+mod devices_start;
 mod exchange;
 mod faults;
 mod floats;

@@ -64,6 +64,7 @@ fn code_of(kind: FaultKind) -> Code {
         FaultKind::StepLimit => Code::StepLimit,
         FaultKind::Launch => Code::ImpossibleLaunch,
         FaultKind::Mbarrier => Code::MbarrierMisuse,
+        FaultKind::PeerAccess => Code::PeerAccess,
         FaultKind::Race => Code::Race,
         FaultKind::Wgmma => Code::WgmmaMisuse,
         FaultKind::Descriptor => Code::BadDescriptor,
@@ -82,6 +83,7 @@ mod tests {
     fn a_fault_is_shown_at_the_authors_line() {
         let fault = Fault {
             kind: FaultKind::OutOfBounds,
+            rank: None,
             entry: "scale_256".into(),
             cta: [1, 0, 0],
             warp: 2,

@@ -6,7 +6,7 @@ use crate::machine::order::Clocks;
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::scene::{Flow, Halt, Scene, Worker};
 use crate::machine::state::warp::{Path, Wait, Warp};
-use crate::program::{File, IndexBound, NONE, Op, Step, Watch};
+use crate::program::{File, IndexBound, NONE, Op, Step, Strong, Watch};
 use ptx::{Scope, Special};
 
 impl Worker<'_> {
@@ -241,7 +241,14 @@ impl Worker<'_> {
                 scope,
                 acquires,
                 releases,
-            } => fence(scene, *scope, (*acquires, *releases)),
+            } => {
+                self.before_release(Strong {
+                    scope: *scope,
+                    acquires: *acquires,
+                    releases: *releases,
+                });
+                fence(scene, *scope, (*acquires, *releases));
+            }
             Op::FenceMbarrierInit => scene.publish_mbarriers(),
             Op::LaunchWait => scene.warp.acquire(scene.mask, Clocks::wait_for_launches),
             Op::SetMaxRegisters { count, increases } => {

@@ -8,10 +8,12 @@ use crate::machine::memory::element::{put_elements, read, write};
 use crate::machine::memory::lane_group::mark_written;
 use crate::machine::memory::misuse::{check_aligned, unwritten};
 use crate::machine::order::Kind;
+use crate::machine::state::peers::{Effect, UnderWay};
 use crate::machine::state::scene::{Scene, Worker};
 use crate::numeric::{half, single};
 use crate::program::{Atomic, AtomicOp, Cell, Extend, File};
 use ptx::Type;
+use std::sync::Arc;
 
 impl Worker<'_> {
     pub(crate) fn atomic(&mut self, scene: &mut Scene<'_>, atomic: &Atomic) -> Stepped {
@@ -62,17 +64,37 @@ impl Worker<'_> {
             if atomic.op != AtomicOp::Exchange {
                 self.check_written(&group, bytes)?;
             }
+            let arrives_later = self.arrives_later(&group) && atomic.is_sent();
+            if self.is_remote(&group.allocation) && !arrives_later {
+                self.deliver_all();
+            }
             for lane in lanes_of(group.lanes) {
                 for (part, source) in atomic.sources.iter().enumerate() {
                     let offset = group.offsets[lane] + part * element as usize;
                     let (b, c) = (value(scene, *source, lane), swap_value(scene, atomic, lane));
                     let change = |a: u64| apply(atomic.op, atomic.ty, a, b, c);
                     let address = group.allocation.base + offset as u64;
+                    if arrives_later {
+                        let write = UnderWay {
+                            allocation: Arc::clone(&group.allocation),
+                            offset,
+                            ty: atomic.ty,
+                            effect: Effect::Update(atomic.op, b),
+                            strong: None,
+                        };
+                        self.send_strongly(scene, (strong, true), write);
+                        continue;
+                    }
                     old[part][lane] = self.strongly(scene, address, strong, (true, true), || {
                         let _guard =
                             (element == 8).then(|| self.context.locks.lock(addresses[lane]));
                         update_global(&group.allocation, offset, atomic.ty, change)
                     });
+                    if change(old[part][lane]) == old[part][lane] {
+                        self.note_poll(scene, address, element);
+                    } else {
+                        self.note_change(scene, address);
+                    }
                 }
             }
             if strong.releases {
@@ -127,6 +149,13 @@ impl Worker<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Atomic {
+    /// Does its thread go on without its result, so that it may arrive later where another device owns the memory?
+    fn is_sent(&self) -> bool {
+        self.dsts.iter().all(Option::is_none) && self.swap.is_none()
     }
 }
 

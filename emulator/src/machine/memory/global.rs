@@ -9,8 +9,11 @@ use crate::machine::memory::lane_group::{
     Group, gather, gather_words, mark_written, scatter, scatter_words,
 };
 use crate::machine::memory::misuse::unwritten;
+use crate::machine::memory::peers::Reach;
+use crate::machine::state::peers::{Effect, UnderWay};
 use crate::machine::state::scene::{Scene, Worker};
 use crate::program::{Access, File, Strong};
+use ptx::Type;
 use std::sync::Arc;
 
 impl Worker<'_> {
@@ -63,6 +66,12 @@ impl Worker<'_> {
                 .fold(0, |lanes, lane| lanes | 1 << lane)
         };
         *rest &= !lanes;
+        if self.is_remote(allocation) {
+            let how = Reach::of_verb(verb);
+            for lane in lanes_of(lanes) {
+                self.reach(allocation, (verb, how), lane, (addresses[lane], bytes))?;
+            }
+        }
         Ok(Some(Group {
             number,
             allocation: Arc::clone(allocation),
@@ -128,6 +137,8 @@ impl Worker<'_> {
         let index = index
             .ok_or_else(|| self.out_of_bounds("asynchronous load", 0, address, bytes as u32))?;
         let allocation = &self.context.map.list()[index];
+        let access = ("asynchronous load", Reach::Read);
+        self.reach(allocation, access, 0, (address, bytes as u32))?;
         let offset = (address - allocation.base) as usize;
         if self.context.launch.checks.uninitialised
             && let Some(missing) = allocation.written.first_missing(offset, bytes)
@@ -197,8 +208,15 @@ impl Worker<'_> {
                 continue;
             }
             self.access_to_store(scene, access, &group)?;
+            self.note_weak_change();
+            let arrives_later = self.arrives_later(&group);
             for (index, &cell) in access.cells.iter().enumerate() {
                 let at = index * access.element as usize;
+                if arrives_later {
+                    let values = get_elements(&scene.warp.regs, cell);
+                    self.send_weakly(&group, (at, bits_of(access.element)), &values);
+                    continue;
+                }
                 if access.element == 4 && cell.file == File::Word {
                     scatter_words(&group, at, &scene.warp.regs.words[cell.slot as usize]);
                     continue;
@@ -206,7 +224,9 @@ impl Worker<'_> {
                 let values = get_elements(&scene.warp.regs, cell);
                 scatter(&group, at, access.element, &values);
             }
-            mark_written(&group, access.bytes);
+            if !arrives_later {
+                mark_written(&group, access.bytes);
+            }
         }
         Ok(())
     }
@@ -223,6 +243,7 @@ impl Worker<'_> {
                     values[lane] = group.allocation.element(at, access.element);
                 }
             });
+            self.note_poll(scene, address, access.bytes);
         }
         for (&cell, values) in access.cells.iter().zip(&values) {
             let form = (access.element, access.extend);
@@ -245,6 +266,20 @@ impl Worker<'_> {
         for lane in lanes_of(group.lanes) {
             let offset = group.offsets[lane];
             let address = group.allocation.base + offset as u64;
+            if self.arrives_later(group) {
+                for (part, values) in values.iter().enumerate() {
+                    let write = UnderWay {
+                        allocation: Arc::clone(&group.allocation),
+                        offset: offset + part * access.element as usize,
+                        ty: bits_of(access.element),
+                        effect: Effect::Store(values[lane]),
+                        strong: None,
+                    };
+                    self.send_strongly(scene, (strong, false), write);
+                }
+                continue;
+            }
+            self.note_change(scene, address);
             self.strongly(scene, address, strong, (false, true), || {
                 for (part, values) in values.iter().enumerate() {
                     let at = offset + part * access.element as usize;
@@ -261,5 +296,15 @@ impl Worker<'_> {
         if strong.releases {
             scene.warp.begin_epoch();
         }
+    }
+}
+
+/// The type of an element of so many bytes that is only moved.
+fn bits_of(bytes: u32) -> Type {
+    match bytes {
+        1 => Type::B8,
+        2 => Type::B16,
+        4 => Type::B32,
+        _ => Type::B64,
     }
 }

@@ -18,8 +18,9 @@ use target::TENSOR_MAP_BYTES;
 impl Scene<'_> {
     pub(crate) fn place(&self) -> Place {
         Place {
-            cluster: self.cluster.index as u32,
+            cluster: self.cluster.number,
             cta: self.cta as u16,
+            device: self.cluster.device,
         }
     }
 }
@@ -95,13 +96,7 @@ impl Worker<'_> {
         let accessed = overlap.shadow.access(allocation, runs, &access);
         accessed.map_err(|((offset, bytes), conflict)| {
             let address = self.context.map.list()[allocation].base + offset as u64;
-            race(
-                scene,
-                (overlap, self.context.launch),
-                (address, bytes),
-                lanes,
-                (stamp, conflict),
-            )
+            race(scene, overlap, (address, bytes), lanes, (stamp, conflict))
         })
     }
 
@@ -251,6 +246,9 @@ impl Worker<'_> {
         (reads, writes): (bool, bool),
         work: impl FnOnce() -> T,
     ) -> T {
+        if writes {
+            self.before_release(strong);
+        }
         let Some(overlap) = &self.context.overlap else {
             // What threads of this machine load after a flag must not be older than it.
             if strong.releases {

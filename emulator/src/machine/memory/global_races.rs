@@ -4,7 +4,6 @@ use crate::fault::{FaultKind, Memory, Related, Trouble};
 use crate::machine::memory::host::line_of_host;
 use crate::machine::memory::races::{Reason, of_own_warp};
 use crate::machine::order::{Actor, GlobalConflict, GlobalStamp, IN_FLIGHT, Missing, Stamp};
-use crate::machine::state::launch::Launch;
 use crate::machine::state::overlap::Overlap;
 use crate::machine::state::scene::Scene;
 use crate::program::source::{instruction_text, step_place};
@@ -12,7 +11,7 @@ use crate::program::source::{instruction_text, step_place};
 /// The report of two accesses that race; the later one is `stamp`.
 pub(crate) fn race(
     scene: &Scene<'_>,
-    (overlap, launch): (&Overlap, &Launch),
+    overlap: &Overlap,
     (address, bytes): (u64, usize),
     lanes: u32,
     (stamp, conflict): (GlobalStamp, GlobalConflict),
@@ -24,9 +23,9 @@ pub(crate) fn race(
     let (why, visible, help) = if is_by_host {
         of_host((earlier, stamp))
     } else if is_overlapped {
-        of_launch(overlap, earlier)
+        of_launch(overlap, &earlier)
     } else {
-        let who = name(scene, launch, earlier);
+        let who = name(scene, overlap, &earlier);
         match conflict.missing {
             Missing::Fence => without_fence(&who),
             Missing::Order => without_order(scene, &who, (earlier, stamp)),
@@ -44,8 +43,8 @@ pub(crate) fn race(
             place: Some(line_of_host(overlap.host().line(earlier.stamp))),
             ptx: String::new(),
         })
-    } else if is_overlapped {
-        let launched = overlap.launched(earlier.launch);
+    } else if is_overlapped || earlier.from.device != stamp.from.device {
+        let launched = overlap.launched(&earlier);
         let (program, code, step) = (&launched.program, &launched.code, earlier.stamp.step);
         let related = Related {
             text: visible,
@@ -77,12 +76,17 @@ pub(crate) fn of_two_lanes(
 }
 
 /// The warp that accessed or issued, as seen by the executing one.
-fn name(scene: &Scene<'_>, launch: &Launch, earlier: GlobalStamp) -> String {
+fn name(scene: &Scene<'_>, overlap: &Overlap, earlier: &GlobalStamp) -> String {
     if earlier.from == scene.place() {
         return format!("warp {}", earlier.warp);
     }
-    let [x, y, z] = launch.cta_index(earlier.from.cluster.into(), earlier.from.cta.into());
-    format!("warp {} of CTA ({x},{y},{z})", earlier.warp)
+    let [x, y, z] = overlap.launched(earlier).cta_of(earlier.from);
+    let of = if earlier.from.device == scene.cluster.device {
+        String::new()
+    } else {
+        format!(" of rank {}", earlier.from.device)
+    };
+    format!("warp {} of CTA ({x},{y},{z}){of}", earlier.warp)
 }
 
 /// The access at hand, as messages name it. Actors are numbered by each cluster; the executing one knows its own.
@@ -124,8 +128,8 @@ fn of_host((earlier, later): (GlobalStamp, GlobalStamp)) -> Reason {
 }
 
 /// A launch before did it, and this one has not waited for its end.
-fn of_launch(overlap: &Overlap, earlier: GlobalStamp) -> Reason {
-    let kernel = &overlap.launched(earlier.launch).code.name;
+fn of_launch(overlap: &Overlap, earlier: &GlobalStamp) -> Reason {
+    let kernel = &overlap.launched(earlier).code.name;
     let (did, does) = if earlier.stamp.kind.is_write() {
         ("wrote", "writes")
     } else {
@@ -169,7 +173,19 @@ fn without_order(
     if (earlier.from, earlier.warp) == (later.from, later.warp) {
         return of_own_warp(earlier.stamp);
     }
+    let across = earlier.from.device != later.from.device;
     let (why, help) = match () {
+        () if both_strong && across => (
+            format!("which {who} {did}, and the scope of one of the two leaves out other GPUs"),
+            "GPUs see each other's operations at the scope of the system: `.scope(Scope::Sys)` on both sides, or `signal` and `wait`, which have it"
+                .to_owned(),
+        ),
+        () if across => (
+            format!("which {who} {did}, and nothing orders the two across GPUs"),
+            "the writer releases after its writes (and after a wait for its bulk stores) at the scope of the system, and the reader acquires that \
+             before its access: `signal` and `wait`, or atomics with `.scope(Scope::Sys)`"
+                .to_owned(),
+        ),
         () if both_strong => (
             format!("which {who} {did}, and the scope of one of the two does not include the other"),
             "give both a scope that includes all threads that access it: the GPU (`Scope::Gpu`) where other CTAs do".to_owned(),

@@ -138,11 +138,9 @@ fn strongly(
 /// The report of an access of the host that races with an earlier one of a launch.
 fn race(overlap: &Overlap, access: &HostAccess, conflict: GlobalConflict) -> Box<Fault> {
     let earlier = conflict.earlier;
-    let launched = overlap.launched(earlier.launch);
+    let launched = overlap.launched(&earlier);
     let (program, code, step) = (&launched.program, &launched.code, earlier.stamp.step);
-    let cta = launched
-        .launch
-        .cta_index(earlier.from.cluster.into(), earlier.from.cta.into());
+    let cta = launched.cta_of(earlier.from);
     let is_strong = earlier.stamp.kind.is_strong() && access.order.strong().is_some();
     let did = if earlier.stamp.kind.is_write() {
         "writes"
@@ -168,6 +166,7 @@ fn race(overlap: &Overlap, access: &HostAccess, conflict: GlobalConflict) -> Box
     };
     Box::new(Fault {
         kind: FaultKind::Race,
+        rank: None,
         entry: code.name.clone(),
         cta,
         warp: earlier.warp.into(),

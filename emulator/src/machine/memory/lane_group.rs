@@ -194,7 +194,7 @@ mod tests {
         }
         Group {
             number: 0,
-            allocation: Arc::new(Allocation::new(0, 4096, None)),
+            allocation: Arc::new(Allocation::new((0, 4096), 0, None)),
             lanes,
             offsets,
             is_run: false,

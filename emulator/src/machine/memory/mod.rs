@@ -1,6 +1,7 @@
 //! Memory accesses of a warp: address resolution, bounds, initialisation, races.
 //!
-//! [`address`] finds the state space and the owner, [`misuse`], [`races`] and [`global_races`] refuse, [`global`] and [`access`] move the data.
+//! [`address`] finds the state space and the owner, [`misuse`], [`races`] and [`global_races`] refuse, [`peers`] does so
+//! where another device owns the memory, [`global`] and [`access`] move the data.
 
 pub(crate) mod access;
 pub(crate) mod address;
@@ -12,6 +13,7 @@ pub(crate) mod global_races;
 pub(crate) mod host;
 pub(crate) mod lane_group;
 pub(crate) mod misuse;
+pub(crate) mod peers;
 pub(crate) mod races;
 pub(crate) mod remote;
 pub(crate) mod shared;

@@ -1,16 +1,20 @@
 //! Where a thread is executed, and which threads the scope of a strong operation includes (PTX ISA 8.5).
 //!
-//! The host is a place of its own: it accesses mapped memory while a launch is running, and only `.sys` scope includes it.
+//! Devices that run as one number their clusters on, so that a number names one cluster of all of them. The host is a place of its own, on a
+//! device of its own: it accesses mapped memory while a launch is running. Only `.sys` scope includes other devices and the host.
 
 use ptx::Scope;
 
-/// A CTA of the device.
+/// A CTA of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// Index of the cluster in the grid. 32 bits suffice: the emulator would not finish a larger launch.
+    /// Number of the cluster: its index in the grid, after the clusters of the devices before this one. 32 bits suffice: the emulator would
+    /// not finish a larger launch.
     pub(crate) cluster: u32,
     /// Rank of the CTA in its cluster.
     pub(crate) cta: u16,
+    /// Rank of the device.
+    pub(crate) device: u16,
 }
 
 impl Place {
@@ -18,6 +22,7 @@ impl Place {
     pub(crate) const HOST: Self = Self {
         cluster: u32::MAX,
         cta: 0,
+        device: u16::MAX,
     };
 
     pub(crate) fn is_host(self) -> bool {
@@ -30,8 +35,7 @@ pub(crate) fn includes(scope: Scope, from: Place, to: Place) -> bool {
     match scope {
         Scope::Cta => from == to,
         Scope::Cluster => from.cluster == to.cluster,
-        // There is one device.
-        Scope::Gpu => from.is_host() == to.is_host(),
+        Scope::Gpu => from.device == to.device,
         Scope::Sys => true,
     }
 }
@@ -42,11 +46,20 @@ mod tests {
 
     #[test]
     fn scopes_name_the_cta_the_cluster_the_device_and_all() {
-        let here = Place { cluster: 3, cta: 1 };
+        let here = Place {
+            cluster: 3,
+            cta: 1,
+            device: 0,
+        };
         let beside = Place { cta: 0, ..here };
         let elsewhere = Place { cluster: 2, ..here };
-        let check = |scope, expected: [bool; 4]| {
-            let found = [here, beside, elsewhere, Place::HOST];
+        let peer = Place {
+            cluster: 9,
+            device: 1,
+            ..here
+        };
+        let check = |scope, expected: [bool; 5]| {
+            let found = [here, beside, elsewhere, peer, Place::HOST];
             assert_eq!(
                 found.map(|to| includes(scope, here, to)),
                 expected,
@@ -58,9 +71,9 @@ mod tests {
                 "{scope:?}"
             );
         };
-        check(Scope::Cta, [true, false, false, false]);
-        check(Scope::Cluster, [true, true, false, false]);
-        check(Scope::Gpu, [true, true, true, false]);
-        check(Scope::Sys, [true, true, true, true]);
+        check(Scope::Cta, [true, false, false, false, false]);
+        check(Scope::Cluster, [true, true, false, false, false]);
+        check(Scope::Gpu, [true, true, true, false, false]);
+        check(Scope::Sys, [true; 5]);
     }
 }

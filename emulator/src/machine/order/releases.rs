@@ -20,10 +20,20 @@ struct Release {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Releases {
     each: SmallVec<[Release; 1]>,
-    /// Releases at `.gpu` scope or wider, joined: many CTAs may have arrived at a counter that many poll.
-    to_device: Foreign,
+    /// Releases at `.gpu` scope or wider, joined for each device: many CTAs may have arrived at a counter that many poll.
+    wide: SmallVec<[Wide; 1]>,
     /// Unique to this address and its last write.
     version: u64,
+}
+
+/// What the CTAs of a device have released at `.gpu` scope or wider.
+#[derive(Clone, Debug, Default)]
+struct Wide {
+    device: u16,
+    /// To the CTAs of the same device.
+    to_device: Foreign,
+    /// To those of the other devices too.
+    to_system: Foreign,
 }
 
 /// The next [`Releases::version`]; that of an address which was never written is zero.
@@ -118,12 +128,39 @@ impl Releases {
 
     fn publish(&mut self, scope: Scope, from: Place, known: Foreign) {
         if is_of_device(scope) && !from.is_host() {
-            self.to_device.join(&known);
+            let wide = self.wide_of(from.device);
+            wide.to_device.join(&known);
+            if scope == Scope::Sys {
+                wide.to_system.join(&known);
+            }
         }
         let same = |old: &&mut Release| old.scope == scope && old.from == from;
         match self.each.iter_mut().find(same) {
             Some(old) => old.known.join(&known),
             None => self.each.push(Release { scope, from, known }),
+        }
+    }
+
+    fn wide_of(&mut self, device: u16) -> &mut Wide {
+        let known = self.wide.iter().position(|wide| wide.device == device);
+        let at = known.unwrap_or_else(|| {
+            self.wide.push(Wide {
+                device,
+                ..Wide::default()
+            });
+            self.wide.len() - 1
+        });
+        &mut self.wide[at]
+    }
+
+    /// An acquire of all that is released at `.gpu` scope or wider to a place.
+    fn acquire_wide(&self, scope: Scope, place: Place, clocks: &mut Clocks) {
+        for wide in &self.wide {
+            if wide.device == place.device {
+                clocks.acquire(&wide.to_device, place.cluster);
+            } else if scope == Scope::Sys {
+                clocks.acquire(&wide.to_system, place.cluster);
+            }
         }
     }
 
@@ -142,7 +179,7 @@ impl Releases {
                 return;
             }
             fences.acquired = acquired;
-            clocks.acquire(&self.to_device, place.cluster);
+            self.acquire_wide(strong.scope, place, clocks);
         }
         for release in &self.each {
             if acquires_all && is_of_device(release.scope) && !release.from.is_host() {
@@ -168,9 +205,17 @@ mod tests {
     use super::*;
     use crate::machine::order::ActorId;
 
-    const WRITER: Place = Place { cluster: 3, cta: 1 };
-    const BESIDE: Place = Place { cluster: 3, cta: 0 };
-    const ELSEWHERE: Place = Place { cluster: 5, cta: 1 };
+    const fn place(cluster: u32, cta: u16) -> Place {
+        Place {
+            cluster,
+            cta,
+            device: 0,
+        }
+    }
+
+    const WRITER: Place = place(3, 1);
+    const BESIDE: Place = place(3, 0);
+    const ELSEWHERE: Place = place(5, 1);
 
     fn strong(scope: Scope) -> Strong {
         Strong {
@@ -267,6 +312,30 @@ mod tests {
     }
 
     #[test]
+    fn only_system_scope_on_both_sides_reaches_another_device() {
+        let peer = Place {
+            cluster: 8,
+            cta: 0,
+            device: 1,
+        };
+        for (write, by, expected) in [
+            (Scope::Sys, Scope::Sys, true),
+            (Scope::Gpu, Scope::Sys, false),
+            (Scope::Sys, Scope::Gpu, false),
+            (Scope::Gpu, Scope::Gpu, false),
+        ] {
+            let releases = after(releasing(write), &Fences::default());
+            assert_eq!(read(&releases, (acquiring(by), peer)), expected);
+            assert!(read(&releases, (acquiring(by), ELSEWHERE)));
+            // The same by a relaxed read and a fence.
+            let (mut clocks, mut fences) = (Clocks::default(), Fences::default());
+            releases.read((strong(by), peer), &mut clocks, &mut fences);
+            fences.acquire(&mut clocks, peer, by);
+            assert_eq!(knows(&clocks, peer), expected, "{write:?} {by:?}");
+        }
+    }
+
+    #[test]
     fn fences_make_patterns_of_relaxed_operations() {
         let check = |fence, write, by: Strong, fence_of_reader, expected| {
             let mut fences = Fences::default();
@@ -308,7 +377,7 @@ mod tests {
         let reader = ELSEWHERE;
         let (mut clocks, mut fences) = (Clocks::default(), Fences::default());
         let mut releases = Releases::default();
-        let other = Place { cluster: 9, cta: 0 };
+        let other = place(9, 0);
         let nothing = (&Clocks::default(), &Fences::default());
         releases.write((releasing(Scope::Gpu), other), true, nothing);
         let by = (acquiring(Scope::Gpu), reader);
@@ -357,9 +426,10 @@ mod tests {
         assert!(!read(&releases, (acquiring(Scope::Cta), BESIDE)));
         assert!(read(&releases, (acquiring(Scope::Cta), WRITER)));
         // A warp that polls acquires the releases of all CTAs at once.
-        assert!(releases.to_device.of(WRITER.cluster).is_none());
+        assert!(releases.wide.is_empty());
         let wide = after(releasing(Scope::Gpu), &Fences::default());
-        assert!(wide.to_device.of(WRITER.cluster).is_some());
+        assert!(wide.wide[0].to_device.of(WRITER.cluster).is_some());
+        assert!(wide.wide[0].to_system.of(WRITER.cluster).is_none());
     }
 
     #[test]
@@ -402,7 +472,7 @@ mod tests {
         assert!(read(&releases, (acquiring(Scope::Gpu), ELSEWHERE)));
         let nothing = (&Clocks::default(), &Fences::default());
         releases.write((strong(Scope::Gpu), ELSEWHERE), false, nothing);
-        let third = Place { cluster: 9, cta: 0 };
+        let third = place(9, 0);
         assert!(!read(&releases, (acquiring(Scope::Gpu), third)));
         assert!(!read(&releases, (strong(Scope::Gpu), third)));
     }
@@ -413,7 +483,7 @@ mod tests {
             let mut releases = after(releasing(Scope::Gpu), &Fences::default());
             let nothing = (&Clocks::default(), &Fences::default());
             releases.write((strong(Scope::Gpu), ELSEWHERE), reads, nothing);
-            let third = Place { cluster: 9, cta: 0 };
+            let third = place(9, 0);
             assert_eq!(read(&releases, (acquiring(Scope::Gpu), third)), reads);
         }
     }

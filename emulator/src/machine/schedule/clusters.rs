@@ -20,7 +20,7 @@ const CLUSTER_SLICE: u64 = 2_000_000;
 /// The slice where CTAs wait for each other or for the host: a polling CTA makes no progress meanwhile.
 const COOPERATIVE_SLICE: u64 = 4_096;
 /// CTAs that are resident at once: no fewer than a GPU holds of large kernels.
-const RESIDENT_CTAS: u64 = 528;
+pub(crate) const RESIDENT_CTAS: u64 = 528;
 /// Steps of a warp's slice in round-robin order.
 const WARP_SLICE: u64 = 4_096;
 
@@ -147,14 +147,16 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
 }
 
 /// Executes a cluster for a slice. Returns whether it has ended.
-fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
+pub(crate) fn run_cluster(
+    worker: &mut Worker<'_>,
+    cluster: &mut Cluster,
+) -> Result<bool, Box<Fault>> {
     let ended = run_slice(worker, cluster);
     first_use::judge(worker.context, cluster, ended)
 }
 
 fn run_slice(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
-    let launch = worker.context.launch;
-    let slice = if launch.is_cooperative || launch.beside_host {
+    let slice = if worker.context.takes_short_turns() {
         COOPERATIVE_SLICE * cluster.warps() as u64
     } else {
         CLUSTER_SLICE

@@ -20,6 +20,7 @@ pub(crate) fn fault(
     });
     Box::new(Fault {
         kind: trouble.kind,
+        rank: None,
         entry: code.name.clone(),
         cta,
         warp,

@@ -15,6 +15,10 @@ use target::Target;
 pub(crate) struct Cluster {
     /// Number of the cluster in the order of the grid.
     pub(crate) index: u64,
+    /// The same after the clusters of the devices before its own.
+    pub(crate) number: u32,
+    /// Rank of its device.
+    pub(crate) device: u16,
     /// The machine whose limits hold.
     pub(crate) target: &'static Target,
     pub(crate) ctas: Vec<Cta>,

@@ -9,6 +9,7 @@ use crate::machine::state::launch::{Launch, check_launch, volume};
 use crate::machine::state::linear::Linear;
 use crate::machine::state::locks::Locks;
 use crate::machine::state::overlap::Overlap;
+use crate::machine::state::peers::Member;
 use crate::machine::state::policy::Policy;
 use crate::machine::state::registers_at_entry::registers_at_entry;
 use crate::machine::state::warp::Warp;
@@ -36,6 +37,8 @@ pub(crate) struct Context<'a> {
     pub(crate) map: Arc<AllocationMap>,
     /// The shadow of global memory, if its races are checked.
     pub(crate) overlap: Option<Arc<Overlap>>,
+    /// Its device among those that run as one.
+    pub(crate) member: Member,
     pub(crate) params: Linear,
     pub(crate) constants: Linear,
     pub(crate) locks: Locks,
@@ -79,6 +82,7 @@ impl<'a> Context<'a> {
             policy: Policy::of_seed(launch.seed),
             map: Arc::clone(map),
             overlap: None,
+            member: Member::default(),
             params: Linear::filled(0, params.to_vec()),
             constants: Linear::filled(0, code.const_image.clone()),
             locks: Locks::new(),
@@ -159,6 +163,12 @@ impl<'a> Context<'a> {
         volume(self.launch.cluster) > 1 || self.code.directives.reqnctapercluster.is_some()
     }
 
+    /// Do CTAs wait for one another, for the host or for other devices? Then they take short turns.
+    pub(crate) fn takes_short_turns(&self) -> bool {
+        let launch = self.launch;
+        launch.is_cooperative || launch.beside_host || self.member.peers.is_some()
+    }
+
     /// Number of clusters of the launch.
     pub(crate) fn cluster_count(&self) -> u64 {
         volume(self.launch.grid) / volume(self.launch.cluster)
@@ -175,6 +185,8 @@ impl<'a> Context<'a> {
         let warps = volume(self.launch.block).div_ceil(32) as u16;
         Cluster {
             index,
+            number: self.member.first_cluster + index as u32,
+            device: self.member.rank,
             target: self.target,
             ctas,
             actors: Actors::new(count as u16, warps),

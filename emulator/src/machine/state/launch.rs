@@ -109,6 +109,7 @@ impl Default for Launch {
 pub(crate) fn refusal(entry: &str, message: String) -> Fault {
     Fault {
         kind: FaultKind::Launch,
+        rank: None,
         entry: entry.to_owned(),
         cta: [0; 3],
         warp: 0,

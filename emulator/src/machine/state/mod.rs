@@ -12,6 +12,7 @@ pub(crate) mod locks;
 pub(crate) mod matrix_descriptor;
 pub(crate) mod mbarrier;
 pub(crate) mod overlap;
+pub(crate) mod peers;
 pub(crate) mod policy;
 pub(crate) mod products;
 pub(crate) mod registers_at_entry;

@@ -1,7 +1,7 @@
 //! Launches that may run at the same time, and what they access.
 
 use crate::global::AllocationMap;
-use crate::machine::order::GlobalShadow;
+use crate::machine::order::{GlobalShadow, GlobalStamp, Place};
 use crate::machine::state::host::Host;
 use crate::machine::state::launch::Launch;
 use crate::program::{Code, Program};
@@ -14,8 +14,9 @@ pub(crate) struct Overlap {
     /// The allocations that the launch sees.
     pub(crate) map: Arc<AllocationMap>,
     host: Mutex<Host>,
-    /// By number. The last is the launch itself.
+    /// By number, the launch itself last; or of devices that run as one, by rank.
     launches: Vec<Arc<Launched>>,
+    of_devices: bool,
 }
 
 /// A launch, as reports of later ones name it.
@@ -24,6 +25,16 @@ pub(crate) struct Launched {
     pub(crate) program: Program,
     pub(crate) code: Arc<Code>,
     pub(crate) launch: Launch,
+    /// Clusters of the devices before its own.
+    pub(crate) first_cluster: u32,
+}
+
+impl Launched {
+    /// Grid coordinates of the CTA of an access.
+    pub(crate) fn cta_of(&self, from: Place) -> [u32; 3] {
+        let cluster = from.cluster - self.first_cluster;
+        self.launch.cta_index(cluster.into(), from.cta.into())
+    }
 }
 
 impl Overlap {
@@ -48,6 +59,24 @@ impl Overlap {
             map: Arc::clone(map),
             host: Mutex::new(Host::new()),
             launches,
+            of_devices: false,
+        }
+    }
+
+    /// For launches of devices that run as one and see these allocations of all of them.
+    pub(crate) fn of_devices(launches: Vec<Arc<Launched>>, map: &Arc<AllocationMap>) -> Self {
+        let allocations = map.list().iter();
+        let allocations = allocations.map(|allocation| (allocation.base, allocation.bytes));
+        let granules = launches
+            .iter()
+            .map(|launched| launched.code.global_granule_bits);
+        let granule_bits = granules.min().unwrap_or(2);
+        Self {
+            shadow: GlobalShadow::new(allocations, granule_bits, None),
+            map: Arc::clone(map),
+            host: Mutex::new(Host::new()),
+            launches,
+            of_devices: true,
         }
     }
 
@@ -56,8 +85,13 @@ impl Overlap {
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The launch with a number.
-    pub(crate) fn launched(&self, number: u32) -> &Launched {
-        &self.launches[number as usize]
+    /// The launch that made an access.
+    pub(crate) fn launched(&self, access: &GlobalStamp) -> &Launched {
+        let number = if self.of_devices {
+            access.from.device.into()
+        } else {
+            access.launch as usize
+        };
+        &self.launches[number]
     }
 }

@@ -8,6 +8,8 @@ pub(crate) struct Policy {
     pub(crate) copies: When,
     /// Products of `wgmma`.
     pub(crate) products: When,
+    /// Writes to memory of another device; a release never overtakes them.
+    pub(crate) remote: When,
 }
 
 /// Which warp runs next.
@@ -42,26 +44,31 @@ const UNLUCKY: [Policy; 5] = [
         turns: Turns::Random,
         copies: When::Random,
         products: When::Random,
+        remote: When::Random,
     },
     Policy {
         turns: Turns::Random,
         copies: When::Late,
         products: When::Late,
+        remote: When::Late,
     },
     Policy {
         turns: Turns::StarvedWarpgroup,
         copies: When::Soon,
         products: When::Soon,
+        remote: When::Soon,
     },
     Policy {
         turns: Turns::StarvedCta,
         copies: When::Random,
         products: When::Late,
+        remote: When::Random,
     },
     Policy {
         turns: Turns::Reversed,
         copies: When::Soon,
         products: When::Soon,
+        remote: When::Late,
     },
 ];
 
@@ -73,6 +80,7 @@ impl Policy {
                 turns: Turns::InOrder,
                 copies: When::Soon,
                 products: When::Late,
+                remote: When::Soon,
             },
             Some(index) => UNLUCKY[(index % UNLUCKY.len() as u64) as usize],
         }

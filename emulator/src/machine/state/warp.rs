@@ -5,6 +5,7 @@ use crate::machine::order::{ActorId, Clock, Clocks, Fences, MbarrierId};
 use crate::machine::state::copies::{BulkGroups, ThreadCopies};
 use crate::machine::state::lane_clocks::LaneClocks;
 use crate::machine::state::linear::Linear;
+use crate::machine::state::peers::Polls;
 use crate::machine::state::products::Products;
 use crate::program::NONE;
 use std::collections::BTreeMap;
@@ -100,6 +101,8 @@ pub(crate) struct Warp {
     pub(crate) registers: u32,
     /// Registers of each thread as the launch gave them.
     pub(crate) registers_at_entry: u32,
+    /// What it polls, where devices run as one.
+    pub(crate) polls: Polls,
     /// Steps executed, which serves as a clock.
     pub(crate) clock: u64,
 }

@@ -4,6 +4,7 @@ use crate::fault::{Memory, Stepped};
 use crate::lanes::{LANES, lanes_of};
 use crate::machine::memory::address::{Target, addresses, shared_index, shared_owner};
 use crate::machine::memory::misuse::check_aligned;
+use crate::machine::memory::peers::Reach;
 use crate::machine::order::{IN_FLIGHT, Kind, Lane, MbarrierId, Stamp};
 use crate::machine::state::copies::CopyInFlight;
 use crate::machine::state::scene::{Scene, Worker};
@@ -106,7 +107,14 @@ impl Worker<'_> {
     ) -> Stepped {
         let number = self.context.map.find(address, bytes.into());
         let number = number.ok_or_else(|| self.out_of_bounds("cp.async", lane, address, bytes))?;
-        let offset = (address - self.context.map.list()[number].base) as usize;
+        let allocation = &self.context.map.list()[number];
+        self.reach(
+            allocation,
+            ("cp.async", Reach::Read),
+            lane,
+            (address, bytes),
+        )?;
+        let offset = (address - allocation.base) as usize;
         let range = std::iter::once((offset, bytes as usize));
         self.access_global(scene, number, 1 << lane, range, (stamp, Scope::Gpu))
     }

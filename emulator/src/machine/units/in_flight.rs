@@ -3,6 +3,7 @@
 use crate::fault::{Memory, Stepped};
 use crate::machine::memory::atomic::{apply, update_global};
 use crate::machine::memory::misuse::unwritten;
+use crate::machine::memory::peers::Reach;
 use crate::machine::order::{Kind, Lane, Stamp};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::copies::{Destination, Fill, Other, Pending, Piece, Work};
@@ -211,6 +212,12 @@ impl Worker<'_> {
             .ok_or_else(|| self.out_of_bounds("asynchronous store", 0, address, piece.bytes))?;
         let allocation = &self.context.map.list()[index];
         let offset = (address - allocation.base) as usize;
+        let access = ("asynchronous store", Reach::Update);
+        self.reach(allocation, access, 0, (address, piece.bytes))?;
+        if self.is_remote(allocation) {
+            self.deliver_all();
+        }
+        self.note_weak_change();
         self.counts.store(Memory::Global, 1, piece.bytes);
         let Some((op, ty)) = reduction else {
             allocation.write(offset, data);

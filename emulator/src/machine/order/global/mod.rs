@@ -157,7 +157,10 @@ mod tests {
     fn access(shadow: &GlobalShadow, cluster: u32, kind: Kind, range: Range) -> bool {
         let stamp = GlobalStamp {
             launch: shadow.launch,
-            from: Place { cluster, cta: 0 },
+            from: Place {
+                cluster,
+                ..Place::default()
+            },
             warp: 0,
             scope: Scope::Gpu,
             stamp: Stamp {

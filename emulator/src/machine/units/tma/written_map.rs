@@ -3,6 +3,7 @@
 use crate::fault::{FaultKind, Stepped, Trouble};
 use crate::lanes::lanes_of;
 use crate::machine::memory::address::Target;
+use crate::machine::memory::peers::Reach;
 use crate::machine::order::Kind;
 use crate::machine::state::cluster::WrittenMap;
 use crate::machine::state::scene::{Scene, Worker};
@@ -120,6 +121,12 @@ impl Worker<'_> {
                 let index =
                     index.ok_or_else(|| self.out_of_bounds("store", lane, address, length))?;
                 let allocation = &self.context.map.list()[index];
+                self.reach(
+                    allocation,
+                    ("store", Reach::Update),
+                    lane,
+                    (address, length),
+                )?;
                 let range = ((address - allocation.base) as usize, bytes.len());
                 let stamp = (scene.stamp(Kind::WRITE), Scope::Gpu);
                 self.access_global(scene, index, 1 << lane, std::iter::once(range), stamp)?;

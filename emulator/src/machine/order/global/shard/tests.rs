@@ -10,7 +10,11 @@ use ptx::Scope;
 fn at(cluster: u32, cta: u16, kind: Kind) -> GlobalStamp {
     GlobalStamp {
         launch: 0,
-        from: Place { cluster, cta },
+        from: Place {
+            cluster,
+            cta,
+            device: 0,
+        },
         warp: 0,
         scope: Scope::Gpu,
         stamp: Stamp {
