@@ -293,7 +293,9 @@ impl Products {
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(few_tiles::<T, O, E>, form).compile(&self.compiler);
-                let kernel = self.kernel::<FewHandles<T, O>>((types, which), compile)?;
+                // It waits for the launch before before it reads, so that what comes first may overlap with that; so it is tuned too.
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_few(tile.turned))?;
             }
         }
@@ -320,11 +322,20 @@ impl Products {
         key: (TypeId, Which),
         compile: impl FnOnce() -> tilekit::Result<CompiledKernel<H>>,
     ) -> Result<LoadedKernel<H>> {
+        self.loaded(key, || compile()?.load(&self.device))
+    }
+
+    /// The same, of one that is loaded otherwise.
+    fn loaded<H: 'static>(
+        &self,
+        key: (TypeId, Which),
+        load: impl FnOnce() -> tilekit::Result<LoadedKernel<H>>,
+    ) -> Result<LoadedKernel<H>> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = kernels.get(&key).and_then(|kernel| kernel.downcast_ref()) {
             return Ok(LoadedKernel::clone(loaded));
         }
-        let loaded = compile()?.load(&self.device)?;
+        let loaded = load()?;
         kernels.insert(key, Box::new(loaded.clone()));
         Ok(loaded)
     }
