@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
 
+use super::block_scaled::ScaledWhich;
 use super::check::{Call, CallPlan, Taken, View};
 use super::dense::{ManyTile, dense};
 use super::dispatch::{Choice, Dispatch};
@@ -75,6 +76,8 @@ pub(super) enum Which {
     Product(Form<Instance, ()>, String),
     /// The same of groups.
     Grouped(Form<ManyTile, ()>, String),
+    /// With scales for blocks.
+    Scaled(ScaledWhich),
     /// From elements along this dimension to elements along that one.
     Repack(usize, usize),
 }

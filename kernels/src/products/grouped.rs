@@ -61,8 +61,45 @@ fn fitted(result_bytes: usize) -> impl Fn([usize; 4]) -> Option<ManyTile> {
 /// A thread's elements of 16 bytes of a row, a warp on as few rows as have room for it.
 fn rows_of_threads<O: Element>(columns: usize) -> Blocked {
     let each = unit::<O>();
-    let lanes = (columns / each).min(32);
+    let lanes = (1 << (columns / each).trailing_zeros()).min(32);
     Blocked::new([1, each], [32 / lanes, lanes], [4, 1], [1, 0])
+}
+
+/// Where rows of a group are stored, up to the end of the group and of the columns.
+#[derive(Clone, Copy, Aggregate)]
+pub(super) struct RowsOfGroup<O> {
+    pub(super) c: TensorMap<O>,
+    /// The same matrix, whose rows begin every `pitch` elements.
+    pub(super) out: Ptr<O>,
+    pub(super) pitch: Scalar<i32>,
+    /// The first row of the group, 0 or more.
+    pub(super) begin: Scalar<i32>,
+    pub(super) end: [Scalar<i32>; 2],
+}
+
+impl<O: Numeric> RowsOfGroup<O> {
+    /// Stores `rows` by `columns` results from shared memory to `first` row and column: by TMA, or where rows end within them, by threads, for behind them lies the next group.
+    #[device]
+    pub(super) fn store(
+        self,
+        [first, column]: [Scalar<i32>; 2],
+        [rows, columns]: [usize; 2],
+        staging: Smem<O>,
+    ) {
+        let [end, n] = self.end;
+        if (first >= self.begin) & (first + rows <= end) {
+            self.c.store([first, column], staging);
+        } else {
+            let layout = rows_of_threads::<O>(columns);
+            let (i, j) = (
+                rows_of(layout.clone(), first, rows),
+                columns_of(layout.clone(), column, columns),
+            );
+            let inside = (i >= self.begin) & (i < end) & (j < n);
+            let result = staging.load(layout);
+            self.out.at(i * self.pitch + j).mask(inside).store(result);
+        }
+    }
 }
 
 /// `C[r, :] = A[r, :] · B[g]ᵀ` for the rows `r` of each group `g`, from `offsets[g]` to `offsets[g + 1]`, and 0 up to `m`. A is `[M, K]`, B is `[groups, N, K]`,
@@ -148,18 +185,14 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             };
             tma_store_wait_read(0);
             finished.store(form.epilogue, sums, staging);
-            if (first >= 0) & (first + tile.rows <= end) {
-                c.store([first, column], staging);
-            } else {
-                let layout = rows_of_threads::<O>(columns);
-                let (i, j) = (
-                    rows_of(layout.clone(), first, tile.rows),
-                    columns_of(layout.clone(), column, columns),
-                );
-                let inside = (i >= 0) & (i < end) & (j < n);
-                let result = staging.load(layout);
-                out.at(i * pitch + j).mask(inside).store(result);
-            }
+            let of_group = RowsOfGroup {
+                c,
+                out,
+                pitch,
+                begin: scalar(0),
+                end: [end, n],
+            };
+            of_group.store([first, column], [tile.rows, columns], staging);
             now = tiles.next(now);
         }
         tma_store_wait_read(0);

@@ -5,6 +5,7 @@
 //! results of many tiles ([`many_tiles`] is what is exported of it), [`few_tiles`] one whose clusters share the steps along K of a tile. What each is compiled for is a value, a [`form::Form`]; what
 //! happens to sums is an [`epilogue`], data or a closure of the author's.
 
+pub mod block_scaled;
 mod call;
 mod call_grouped;
 mod cases;
@@ -30,6 +31,7 @@ pub mod repack;
 mod repack_cases;
 mod tuned_cases;
 
+pub use block_scaled::{AlongK, GroupRows, Scaled};
 pub use call::Products;
 pub use check::CallPlan;
 pub use dispatch::{Choice, Dispatch, Why};

@@ -25,6 +25,9 @@ pub(super) enum Role {
     Y,
     Result,
     Source,
+    /// Scales of rows of A, and of columns of B.
+    Scales,
+    OtherScales,
     /// Stands for scales that are not used.
     Nothing,
 }
@@ -86,9 +89,20 @@ impl Products {
         matrix: Matrix,
         is_read: bool,
     ) -> Result<InRows<O>> {
-        if let Some(place) = matrix.in_rows(size_of::<O>()) {
-            return Ok(InRows { copy: None, place });
+        match matrix.in_rows(size_of::<O>()) {
+            Some(place) => Ok(InRows { copy: None, place }),
+            None => self.apart(stream, (role, buffer), matrix, is_read),
         }
+    }
+
+    /// A matrix of results in a workspace, which it is copied to if it is read.
+    pub(super) fn apart<O: Stored>(
+        &self,
+        stream: &Stream,
+        (role, buffer): (Role, &Buffer<O>),
+        matrix: Matrix,
+        is_read: bool,
+    ) -> Result<InRows<O>> {
         let place = Matrix::padded(matrix, size_of::<O>());
         let workspace = self.workspace::<O>(stream, role, place.room()[1])?;
         if is_read {
@@ -193,15 +207,26 @@ impl<T> Clone for InRows<T> {
 
 impl<T: DeviceElement> InRows<T> {
     pub(super) fn view<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
+        if self.place.is_batched() {
+            return self.view_of_all(own);
+        }
+        let (buffer, place) = (self.copy.as_deref().unwrap_or(own), self.place);
+        let view = buffer.view(place.shape).with_strides(place.strides);
+        view.with_offset(place.offset)
+    }
+
+    /// All matrices of a batch, be it one.
+    pub(super) fn view_of_all<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
         let (buffer, place) = (self.copy.as_deref().unwrap_or(own), self.place);
         let ([rows, columns], [row, column]) = (place.shape, place.strides);
-        let view = if place.is_batched() {
-            let [batches, batch] = place.batches;
-            let view = buffer.view([batches, rows, columns]);
-            view.with_strides([batch, row, column])
+        // The stride of a single matrix is anything that a tensor map takes.
+        let [batches, batch] = if place.is_batched() {
+            place.batches
         } else {
-            buffer.view([rows, columns]).with_strides([row, column])
+            [1, rows * row]
         };
-        view.with_offset(place.offset)
+        let view = buffer.view([batches, rows, columns]);
+        view.with_strides([batch, row, column])
+            .with_offset(place.offset)
     }
 }

@@ -149,8 +149,19 @@ impl<T: Element> EpilogueStore<T> {
         map: TensorMap<T>,
         at: impl Coordinates,
     ) -> EpilogueTurn {
+        self.store_by(group, turn, |tile| map.store(at, tile))
+    }
+
+    /// The same by `store`, which issues TMA stores of the buffer, or adds it by TMA.
+    #[track_caller]
+    pub fn store_by(
+        self,
+        group: usize,
+        turn: EpilogueTurn,
+        store: impl FnOnce(Smem<T>),
+    ) -> EpilogueTurn {
         self.filled.index(group).wait(turn.parity);
-        map.store(at, self.tile(group));
+        store(self.tile(group));
         tma_store_wait_read(0);
         let next = (group + self.turns.buffers) % self.turns.groups;
         self.ready.index(next).arrive();

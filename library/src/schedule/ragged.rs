@@ -15,6 +15,8 @@ use gluon_lang::lang::prelude::*;
 /// }
 /// ```
 ///
+/// [`of_counts`](RaggedTiles::of_counts) are those of groups with equal room, of which the first rows are used: as many as the kernel reads.
+///
 /// A program takes every `num_programs`-th tile, counted through all groups, and each partition finds them by itself, by one read
 /// of `offsets` for each group that it passes.
 #[derive(Clone, Copy, Aggregate)]
@@ -25,6 +27,10 @@ pub struct RaggedTiles {
     rows_of_tile: usize,
     /// CTAs that compute a tile together.
     ctas: usize,
+    /// Rows of a group, where there are counts and no offsets.
+    room: Option<Scalar<i32>>,
+    /// The first tile of a group begins at a multiple of so many rows.
+    unit: usize,
 }
 
 /// A tile of a group.
@@ -34,6 +40,8 @@ pub struct RaggedTile {
     /// Its number within the group; more than the group has while it is looked for.
     within: Scalar<i32>,
     first_row: Scalar<i32>,
+    /// Where its group begins, if its tiles may begin before.
+    begin_row: Option<Scalar<i32>>,
     end_row: Scalar<i32>,
     rows_of_tile: usize,
 }
@@ -44,9 +52,14 @@ impl RaggedTile {
         self.group
     }
 
-    /// The first row of its group, and of all groups together.
+    /// The first row of its group, and of all groups together; where tiles are [aligned](RaggedTiles::aligned), that of the first tile.
     pub fn first_row(&self) -> Scalar<i32> {
         self.first_row
+    }
+
+    /// The first row of its group: rows of a tile before that are another group's.
+    pub fn begin_row(&self) -> Scalar<i32> {
+        self.begin_row.unwrap_or(self.first_row)
     }
 
     /// The row after the last one of its group.
@@ -84,6 +97,56 @@ impl RaggedTiles {
             columns: cdiv(n, block[1]),
             rows_of_tile: block[0],
             ctas: 1,
+            room: None,
+            unit: 1,
+        }
+    }
+
+    /// The same groups in tiles that begin at multiples of `unit` rows, a power of two: as many before the group's first row as that takes. For what TMA loads along rows,
+    /// whose copies begin at multiples of 16 bytes.
+    #[must_use]
+    pub fn aligned(mut self, unit: usize) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// A tile at the beginning of a group.
+    #[device]
+    fn at_group(
+        self,
+        group: Scalar<i32>,
+        within: Scalar<i32>,
+        [begin, end]: [Scalar<i32>; 2],
+    ) -> RaggedTile {
+        let is_aligned = self.unit > 1;
+        let first_row = if is_aligned {
+            // An empty group has no tile.
+            let unit = -(self.unit as i32);
+            select(end > begin, begin & unit, begin)
+        } else {
+            begin
+        };
+        RaggedTile {
+            group,
+            within,
+            first_row,
+            begin_row: is_aligned.then_some(begin),
+            end_row: end,
+            rows_of_tile: self.rows_of_tile,
+        }
+    }
+
+    /// The same of groups that begin every `room` rows and use the first `counts[g]` of them, of which no more than `room` count.
+    #[device]
+    pub fn of_counts(
+        counts: Ptr<i32>,
+        [groups, room]: [Scalar<i32>; 2],
+        n: Scalar<i32>,
+        block: [usize; 2],
+    ) -> Self {
+        RaggedTiles {
+            room: Some(room),
+            ..RaggedTiles::new(counts, groups, n, block)
         }
     }
 
@@ -97,13 +160,12 @@ impl RaggedTiles {
     /// The first tile of this program.
     #[device]
     pub fn start(self) -> RaggedTile {
-        self.seek(RaggedTile {
-            group: scalar(0),
-            within: program_id(0) / self.ctas,
-            first_row: self.offsets.at(0).load(),
-            end_row: self.offsets.at(1).load(),
-            rows_of_tile: self.rows_of_tile,
-        })
+        let rows = match self.room {
+            None => [self.offsets.at(0).load(), self.offsets.at(1).load()],
+            Some(room) => [scalar(0), used(self.offsets.at(0).load(), room)],
+        };
+        let number = program_id(0) / self.ctas;
+        self.seek(self.at_group(scalar(0), number, rows))
     }
 
     /// The tile of this program after `tile`.
@@ -119,12 +181,27 @@ impl RaggedTiles {
         let mut tile = tile;
         while (tile.group < self.groups) & (tile.within >= tile.rows() * self.columns) {
             tile.within -= tile.rows() * self.columns;
-            tile.group += 1;
-            tile.first_row = tile.end_row;
+            let group = tile.group + 1;
             // After the last group there is nothing to read.
-            let end = minimum(tile.group + 1, self.groups);
-            tile.end_row = self.offsets.at(end).load();
+            let rows = match self.room {
+                None => {
+                    let end = minimum(group + 1, self.groups);
+                    [tile.end_row, self.offsets.at(end).load()]
+                }
+                Some(room) => {
+                    let count = self.offsets.at(minimum(group, self.groups - 1)).load();
+                    let begin = group * room;
+                    [begin, begin + used(count, room)]
+                }
+            };
+            tile = self.at_group(group, tile.within, rows);
         }
         tile
     }
+}
+
+/// Rows that a group with room for so many uses.
+#[track_caller]
+fn used(count: Scalar<i32>, room: Scalar<i32>) -> Scalar<i32> {
+    minimum(maximum(count, 0), room)
 }

@@ -1,0 +1,159 @@
+//! Cases of products with scales for blocks, against f64.
+
+use tilekit::prelude::*;
+
+use super::dense::block_scaled;
+use super::tile::{BLOCK, Overlap, ScaledTile};
+use crate::products::factor::{Operand, ResultOf, unit};
+
+/// The tensors of a product. Rows begin at multiples of 16 bytes.
+struct Scaled<T, O> {
+    size: [usize; 3],
+    a: Input<T>,
+    b: Input<T>,
+    a_scales: Input<f32>,
+    b_scales: Input<f32>,
+    c: Output<O>,
+}
+
+fn tile(numbers: [usize; 5], overlap: Overlap) -> ScaledTile {
+    let [groups, rows, columns, width, stages] = numbers;
+    ScaledTile {
+        groups,
+        rows,
+        columns,
+        width,
+        stages,
+        overlap,
+    }
+}
+
+/// The tiles.
+pub(super) fn tiles() -> Vec<ScaledTile> {
+    use Overlap::*;
+    vec![
+        tile([2, 128, 128, 128, 3], Others),
+        tile([2, 128, 128, 128, 3], Turns(0)),
+        tile([2, 64, 192, 192, 4], Others),
+        tile([2, 64, 192, 192, 4], Turns(0)),
+        tile([2, 64, 128, 128, 5], Ahead),
+        tile([2, 64, 128, 128, 5], Others),
+        tile([3, 64, 128, 128, 4], Others),
+        tile([2, 64, 160, 160, 4], Others),
+        tile([2, 64, 64, 64, 8], Ahead),
+        tile([1, 64, 64, 64, 12], Ahead),
+        tile([1, 64, 128, 128, 8], Ahead),
+    ]
+}
+
+impl<T: Operand<Sum = f32>, O: ResultOf<T>> Scaled<T, O> {
+    fn new(case: &mut Case) -> Self {
+        let size @ [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
+        let depth = k.next_multiple_of(unit::<T>());
+        let steps = k.div_ceil(BLOCK);
+        Scaled {
+            size,
+            a: case.normal::<T>("a", [m, depth]),
+            b: case.normal::<T>("b", [n, depth]),
+            a_scales: case.uniform::<f32>("a_scales", [steps, m.next_multiple_of(4)], 0.25..1.0),
+            b_scales: case.uniform::<f32>("b_scales", [n.div_ceil(BLOCK), steps], 0.25..1.0),
+            c: case.output::<O>("c", [m, n.next_multiple_of(unit::<O>())]),
+        }
+    }
+
+    fn launch(&self, case: &mut Case, tile: ScaledTile) -> CaseResult {
+        let [m, n, k] = self.size;
+        let depth = k.next_multiple_of(unit::<T>());
+        let [rows, columns] = tile.shape();
+        let programs = (m.div_ceil(rows) * n.div_ceil(columns)).clamp(1, 132);
+        let programs = if m * n < 1 << 20 {
+            programs.min(2)
+        } else {
+            programs
+        };
+        let steps = k.div_ceil(BLOCK);
+        case.launch(
+            fixed(block_scaled::<T, O>, tile),
+            programs,
+            (
+                self.a.view().with_shape([m, k]).with_strides([depth, 1]),
+                self.b.view().with_shape([n, k]).with_strides([depth, 1]),
+                self.a_scales
+                    .view()
+                    .with_shape([steps, m])
+                    .with_strides([m.next_multiple_of(4), 1]),
+                self.c
+                    .view()
+                    .with_shape([m, n])
+                    .with_strides([n.next_multiple_of(unit::<O>()), 1]),
+                &self.b_scales,
+                steps as i32,
+                1,
+                m as i32,
+                n as i32,
+                k as i32,
+            ),
+        )
+    }
+
+    /// The product in f64 of what was scaled first.
+    fn reference(&self) -> Vec<f64> {
+        let [m, n, k] = self.size;
+        let of_b =
+            |row: usize| rows_in_f64(&self.b, row, k, &|step| self.b_scales[[row / BLOCK, step]]);
+        let columns: Vec<Vec<f64>> = (0..n).map(of_b).collect();
+        let of_a = |row: usize| rows_in_f64(&self.a, row, k, &|step| self.a_scales[[step, row]]);
+        products_of((0..m).map(of_a), &columns)
+    }
+}
+
+/// A row of a factor, each element times the scale of its 128 columns.
+pub(super) fn rows_in_f64<T: Operand>(
+    x: &Input<T>,
+    row: usize,
+    k: usize,
+    scale: &dyn Fn(usize) -> f32,
+) -> Vec<f64> {
+    let number = |at: usize| x[[row, at]].number().to_f64() * f64::from(scale(at / BLOCK));
+    (0..k).map(number).collect()
+}
+
+/// The products of rows with columns, row by row.
+pub(super) fn products_of(rows: impl Iterator<Item = Vec<f64>>, columns: &[Vec<f64>]) -> Vec<f64> {
+    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+    let of_row = |row: Vec<f64>| {
+        columns
+            .iter()
+            .map(|column| dot(&row, column))
+            .collect::<Vec<f64>>()
+    };
+    rows.flat_map(of_row).collect()
+}
+
+/// Half a step of bf16, and what the tensor cores lose of the 128 products of a block: they keep 14 bits.
+pub(super) fn tolerance(k: usize) -> Tolerance {
+    Close {
+        relative: 4e-3,
+        absolute: 4e-4 * (k as f64).sqrt(),
+    }
+}
+
+fn product<T: Operand<Sum = f32>, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
+    let product = Scaled::<T, O>::new(case);
+    let [m, n, k] = product.size;
+    let tile = tiles()[case.size("tile")];
+    product.launch(case, tile)?;
+    case.expect_part_in_units(&product.c, [m, n], || product.reference(), tolerance(k))?;
+    case.does_tensor_flops::<T>(2 * m * n * k);
+    Ok(())
+}
+
+#[case(sizes(
+    m = [300, 300, 200, 200, 200, 200, 260, 200, 200, 100, 100],
+    n = [264, 264, 392, 392, 264, 264, 264, 488, 136, 72, 200],
+    k = [656, 144, 656, 16, 656, 656, 656, 272, 656, 656, 128],
+    tile = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+))]
+fn product_block_scaled_e4m3(case: &mut Case) -> CaseResult {
+    product::<E4m3, bf16>(case)
+}

@@ -1,0 +1,25 @@
+//! Products of 8-bit floats whose scales stand for blocks: of A one for 128 elements of a row, of B one for 128 by 128 elements ([`dense`]).
+//!
+//! The tensor cores keep some 14 bits of a sum. So they multiply 128 of K at a time into an accumulator of zeros, and the CUDA cores multiply its sums
+//! by both scales and add them in f32 ([`mainloop`]), as DeepGEMM does.
+
+pub mod along_k;
+mod along_k_cases;
+mod call;
+mod call_quantise;
+mod cases;
+mod check;
+pub mod dense;
+mod factors;
+pub mod grouped;
+mod grouped_cases;
+mod mainloop;
+pub mod plan;
+pub mod quantise;
+mod quantise_cases;
+pub mod tile;
+
+pub(in crate::products) use call::ScaledWhich;
+pub use call::{AlongK, GroupRows};
+pub use check::Scaled;
+pub use tile::ScaledTile;
