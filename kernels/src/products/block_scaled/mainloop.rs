@@ -97,15 +97,18 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
                 .wait_all();
         };
         turns.wait(group);
-        let cuts: &[Range<usize>] = match self.tile.overlap {
-            Overlap::Turns(64) => &[0..64, 64..128],
-            Overlap::Turns(96) => &[0..64, 64..96, 96..128],
-            _ => &[0..BLOCK],
+        // Where each commit group ends along K; the turn is passed when all but the last have completed.
+        let ends: &[usize] = match self.tile.overlap {
+            Overlap::Turns(64) => &[64, BLOCK],
+            Overlap::Turns(96) => &[64, 96, BLOCK],
+            _ => &[BLOCK],
         };
-        let start =
-            |sums, depth: &Range<usize>| self.start(sums, stage, group, part, depth.clone());
-        let mut product = cuts.iter().fold(self.blank(), start);
-        if cuts.len() > 1 {
+        let (mut product, mut first) = (self.blank(), 0);
+        for &end in ends {
+            product = self.start(product, stage, group, part, first..end);
+            first = end;
+        }
+        if ends.len() > 1 {
             product = product.wait(1);
         }
         turns.pass(group);
@@ -192,9 +195,9 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
     ) -> Tensor<f32> {
         let parts = self.tile.parts();
         let mut products = self.multiply(stage, group, parts[0]);
-        for number in 1..parts.len() {
-            self.add_part(sums, number - 1, products, (of_rows, of_blocks));
-            products = self.multiply_apart(stage, group, parts[number], opaque);
+        for (before, &part) in parts[1..].iter().enumerate() {
+            self.add_part(sums, before, products, (of_rows, of_blocks));
+            products = self.multiply_apart(stage, group, part, opaque);
         }
         products
     }
