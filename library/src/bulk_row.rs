@@ -118,7 +118,7 @@ impl<T: Float> BulkRow<T> {
             [CHUNKS, times, threads, wide],
             Swizzled::plain([3, 2, 1, 0]),
         );
-        let filled = Mbarriers::alloc(CHUNKS, Arrivals(1));
+        let filled = Mbarriers::alloc(CHUNKS, Arrivals(1)).labelled("filled");
         if CTAS > 1 {
             cluster_arrive_relaxed();
         }

@@ -9,6 +9,7 @@ use crate::launch::LaunchInfo;
 use crate::options::Options;
 use crate::pipeline::{PIPELINE, PassTime, run};
 use crate::plan;
+use crate::trace::{self, TraceTable};
 
 /// A kernel as PTX, with all that is needed to launch it.
 #[derive(Clone, Debug)]
@@ -25,13 +26,18 @@ pub struct Compiled {
     pub warnings: Diagnostics,
     /// The IR as text after each pass that [`Options::print_after`] names.
     pub printed: Vec<(&'static str, String)>,
+    /// What the records of a traced build mean.
+    pub trace: Option<TraceTable>,
 }
 
 /// Runs every pass and emits.
 ///
 /// # Errors
 /// What is wrong with the kernel.
-pub fn compile(func: Func, options: &Options) -> Result<Compiled, Diagnostics> {
+pub fn compile(mut func: Func, options: &Options) -> Result<Compiled, Diagnostics> {
+    if options.trace.is_none() {
+        trace::remove_marks(&mut func);
+    }
     let is_edited = func.stage == Stage::Allocated;
     let mut lowered = run(func, PIPELINE, options)?;
     debug_assert!(
@@ -46,7 +52,7 @@ pub fn compile(func: Func, options: &Options) -> Result<Compiled, Diagnostics> {
             return Err(found);
         }
     }
-    let module = crate::emit::emit(&lowered.func, options)?;
+    let (module, trace) = crate::emit::emit_traced(&lowered.func, options)?;
     lowered.timings.push(PassTime {
         name: "emit",
         time: start.elapsed(),
@@ -58,5 +64,6 @@ pub fn compile(func: Func, options: &Options) -> Result<Compiled, Diagnostics> {
         timings: lowered.timings,
         warnings: lowered.warnings,
         printed: lowered.printed,
+        trace,
     })
 }

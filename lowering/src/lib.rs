@@ -10,6 +10,7 @@ pub mod emit;
 pub mod opt;
 pub mod plan;
 pub mod resolve;
+pub mod trace;
 
 mod compile;
 mod launch;

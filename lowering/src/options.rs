@@ -1,5 +1,7 @@
 //! What the caller of the pipeline may choose.
 
+use crate::trace::TraceOptions;
+
 /// Where a kernel comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -22,6 +24,8 @@ pub struct Options {
     pub optimises: bool,
     /// Emit `.loc` lines, so that tools and reports find the author's lines.
     pub emits_locations: bool,
+    /// Make the kernel record what happens when; it takes the buffer for that as one parameter more.
+    pub trace: Option<TraceOptions>,
 }
 
 impl Default for Options {
@@ -32,6 +36,7 @@ impl Default for Options {
             source: Source::Text,
             optimises: true,
             emits_locations: true,
+            trace: None,
         }
     }
 }

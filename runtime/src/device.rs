@@ -55,8 +55,13 @@ impl Device {
 
     /// GPU 0 if it can be used, else the emulator; [`why_emulator`](Device::why_emulator) then says why.
     pub fn auto() -> Device {
+        Device::auto_with(EmulatorOptions::default())
+    }
+
+    /// The same with these options of the emulator.
+    pub fn auto_with(options: EmulatorOptions) -> Device {
         Device::cuda(0).unwrap_or_else(|why| {
-            let emulator = EmulatedDevice::new(EmulatorOptions::default());
+            let emulator = EmulatedDevice::new(options);
             Device::new(On::Emulator(Arc::new(emulator)), Some(why))
         })
     }

@@ -103,6 +103,7 @@ pub mod sparse;
 mod stream;
 mod tensor_map;
 mod toolchain;
+pub mod trace;
 mod tuned;
 
 pub use ::diag;

@@ -12,7 +12,7 @@ use protocol::Exit;
 pub(crate) use options::{CargoOptions, Color, OutputOptions};
 pub(crate) use verbs::{
     Bench, Build, Check, Checks, Completions, Explain, Export, Inspect, Isolation, Layout,
-    LayoutView, Mutate, New, Run, RunInOrder, Selection, Snapshot, StageName, Test, Tune,
+    LayoutView, Mutate, New, Run, RunInOrder, Selection, Snapshot, StageName, Test, Trace, Tune,
 };
 
 /// Build, check, run, snapshot and draw TileKit kernels.
@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Search the space of candidates that a case declares for the fastest, checking each, and record what is found
     Tune(Tune),
+    /// Record what happens when in a launch, on a GPU or in a model of one: partitions, waits, copies, products; as a page and for Perfetto
+    Trace(Trace),
     /// Compare facts, IR and PTX with the accepted snapshots
     Snapshot(Snapshot),
     /// Show one kernel at one stage, with the cost of its accesses and conversions

@@ -75,6 +75,17 @@ pub(super) fn processes(text: &str) -> Result<usize, String> {
     }
 }
 
+/// `--records`.
+pub(super) fn records(text: &str) -> Result<u32, String> {
+    let number: Option<u32> = text.replace('_', "").parse().ok();
+    let is_ring = |n: &u32| n.is_power_of_two() && (8..=1 << 20).contains(n);
+    number.filter(is_ring).ok_or_else(|| {
+        format!(
+            "`{text}` is no number of records: write a power of two from 8 to 1048576, such as 4096"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

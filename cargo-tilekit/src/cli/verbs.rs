@@ -260,6 +260,47 @@ pub(crate) struct Tune {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Trace {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// How much is recorded
+    #[arg(long, value_name = "LEVEL", default_value = "steps")]
+    pub(crate) level: Level,
+    /// Which records are kept where there are more than fit; the others are counted
+    #[arg(long, value_name = "WHICH", default_value = "first")]
+    pub(crate) keep: Keep,
+    /// Records that each partition of each CTA keeps, a power of two from 8 to 1048576 [default: 4096, or as many as fit 512 MiB]
+    #[arg(long, value_name = "N", value_parser = value::records)]
+    pub(crate) records: Option<u32>,
+    /// Where the page is written [default: target/tilekit/.../trace/CASE.html]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write the timeline also for Perfetto, as Chrome's JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+}
+
+/// `--level`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    /// Partitions, waits for the launch before, and the author's marks
+    Partitions,
+    /// Also loops over steps as wholes, and what is outside of them
+    Tiles,
+    /// Also each step: waits, copies, products
+    Steps,
+}
+
+/// `--keep`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Keep {
+    /// The first
+    First,
+    /// The last
+    Last,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Snapshot {
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -365,6 +406,25 @@ impl From<Device> for request::DeviceChoice {
             Device::Auto => request::DeviceChoice::Auto,
             Device::Cuda => request::DeviceChoice::Cuda,
             Device::Emulator => request::DeviceChoice::Emulator,
+        }
+    }
+}
+
+impl From<Level> for request::TraceLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Partitions => request::TraceLevel::Partitions,
+            Level::Tiles => request::TraceLevel::Tiles,
+            Level::Steps => request::TraceLevel::Steps,
+        }
+    }
+}
+
+impl From<Keep> for request::TraceKeep {
+    fn from(keep: Keep) -> Self {
+        match keep {
+            Keep::First => request::TraceKeep::First,
+            Keep::Last => request::TraceKeep::Last,
         }
     }
 }

@@ -13,6 +13,7 @@ mod manifest;
 mod mutate;
 mod run;
 mod snapshot;
+mod trace;
 mod tune;
 
 use protocol::Exit;
@@ -37,6 +38,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> Result<Exit> {
         Command::Mutate(arguments) => mutate::mutate(arguments, &cargo, terminal),
         Command::Bench(arguments) => run::bench(arguments, &cargo, terminal),
         Command::Tune(arguments) => tune::tune(arguments, &cargo, terminal),
+        Command::Trace(arguments) => trace::trace(arguments, &cargo, terminal),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments, &cargo, terminal),
         Command::Inspect(arguments) => inspect::inspect(arguments, &cargo, terminal),
         Command::Layout(arguments) => layout::layout(&arguments, &cargo, terminal),

@@ -22,6 +22,7 @@ mod snapshot;
 #[path = "../../../launch/tests/stand_in/mod.rs"]
 mod stand_in;
 mod tools;
+mod trace;
 mod tune;
 mod wrong;
 

@@ -177,40 +177,51 @@ impl Package {
         self.finish(command, "")
     }
 
-    fn finish(&self, mut command: Command, folder: &str) -> Said {
-        command.current_dir(self.root().join(folder));
-        // The machine's GPU, its tools and this process' own cargo are not what is tested.
-        let chosen: Vec<_> = command
-            .get_envs()
-            .map(|(name, _)| name.to_owned())
-            .collect();
-        for name in [
-            "CI",
-            "TILEKIT_DEVICE",
-            "TILEKIT_SIZES",
-            "CARGO_TERM_COLOR",
-            "CLICOLOR_FORCE",
-            "RUSTFLAGS",
-            "RUST_BACKTRACE",
-        ] {
-            if !chosen.iter().any(|known| known == name) {
-                command.env_remove(name);
-            }
-        }
-        if !chosen.iter().any(|name| name == "CARGO") {
-            command.env("CARGO", env!("CARGO"));
-        }
-        command
-            .env("NO_COLOR", "1")
-            .env("CARGO_TARGET_DIR", target());
-        command.env("CARGO_TERM_QUIET", "true");
-        Said::of(&command.output().expect("the program starts"))
+    fn finish(&self, command: Command, folder: &str) -> Said {
+        finish(command, &self.root().join(folder))
     }
 
     /// Where the tool keeps what it builds of the package.
     pub(crate) fn artifacts(&self) -> PathBuf {
         target().join("tilekit/dev").join(&self.name)
     }
+}
+
+/// Runs `cargo-tilekit` in this checkout: on kernels that are shipped.
+pub(crate) fn shipped(arguments: &str) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-tilekit"));
+    command.arg("tilekit").args(arguments.split_whitespace());
+    finish(command, &checkout())
+}
+
+fn finish(mut command: Command, folder: &Path) -> Said {
+    command.current_dir(folder);
+    // The machine's GPU, its tools and this process' own cargo are not what is tested.
+    let chosen: Vec<_> = command
+        .get_envs()
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    for name in [
+        "CI",
+        "TILEKIT_DEVICE",
+        "TILEKIT_SIZES",
+        "CARGO_TERM_COLOR",
+        "CLICOLOR_FORCE",
+        "RUSTFLAGS",
+        "RUST_BACKTRACE",
+    ] {
+        if !chosen.iter().any(|known| known == name) {
+            command.env_remove(name);
+        }
+    }
+    if !chosen.iter().any(|name| name == "CARGO") {
+        command.env("CARGO", env!("CARGO"));
+    }
+    command
+        .env("NO_COLOR", "1")
+        .env("CARGO_TARGET_DIR", target());
+    command.env("CARGO_TERM_QUIET", "true");
+    Said::of(&command.output().expect("the program starts"))
 }
 
 impl Said {

@@ -76,6 +76,13 @@ impl Mbarriers {
         Self(array)
     }
 
+    /// The same, which timelines call so beside the variable that it was made for: `pipeline.full`.
+    #[must_use]
+    pub fn labelled(self, label: &str) -> Self {
+        trace::label_value(self.0, label);
+        self
+    }
+
     /// The barrier of a stage.
     #[inline]
     #[track_caller]
@@ -93,6 +100,13 @@ impl Mbarrier {
         let barrier = trace::mbarrier_alloc(None, at);
         trace::mbarrier_init(barrier, count, at);
         Self(barrier)
+    }
+
+    /// The same, which timelines call so beside the variable that it was made for: `pipeline.full`.
+    #[must_use]
+    pub fn labelled(self, label: &str) -> Self {
+        trace::label_value(self.0, label);
+        self
     }
 
     /// Makes it a fresh barrier again, after [`invalidate`](Mbarrier::invalidate).

@@ -37,6 +37,7 @@ mod layouts;
 mod literal;
 mod loop_values;
 mod map;
+mod marks;
 mod math;
 mod mbarrier;
 mod microscaling;
@@ -96,6 +97,7 @@ pub use kernel::{Fixed, KernelFn, fixed};
 pub use kernel_param::{KernelParam, Param, ParamHandle};
 pub use literal::WideLiteral;
 pub use map::{Mapped, map_elementwise, map_elementwise_packed};
+pub use marks::{MarkRange, mark, mark_range, mark_range_with, mark_with};
 pub use math::{
     WithPrecision, cdiv, clamp, div_rn, fdiv, fma, maximum, maximum_nan, minimum, minimum_nan,
     select, umulhi, where_,

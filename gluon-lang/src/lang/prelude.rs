@@ -10,10 +10,10 @@ pub use super::{
     async_copy_commit, async_copy_wait, cdiv, clamp, cluster_arrive, cluster_arrive_relaxed,
     cluster_barrier, cluster_barrier_relaxed, cluster_id, cluster_rank, cluster_size, cluster_wait,
     device_assert, device_print, div_rn, dot_fma, fdiv, fence_async_shared, fixed, fma, full,
-    full_like, inline_ptx, inline_ptx_with_effects, join, launch_dependents, launch_wait, maximum,
-    maximum_nan, minimum, minimum_nan, mma_v2, mma_v2_tf32, num_clusters, num_programs, num_warps,
-    program_id, range, reduce, scalar, select, tma_store_wait, tma_store_wait_read, umulhi,
-    warp_specialize, where_, zeros, zeros_like,
+    full_like, inline_ptx, inline_ptx_with_effects, join, launch_dependents, launch_wait, mark,
+    mark_range, mark_range_with, mark_with, maximum, maximum_nan, minimum, minimum_nan, mma_v2,
+    mma_v2_tf32, num_clusters, num_programs, num_warps, program_id, range, reduce, scalar, select,
+    tma_store_wait, tma_store_wait_read, umulhi, warp_specialize, where_, zeros, zeros_like,
 };
 pub use super::{ScaledOperand, mma_v2_bf16x3, mma_v2_scaled, mma_v2_tf32x3};
 pub use super::{

@@ -123,6 +123,7 @@ written! {
     debug::Assume: "`assume`";
     debug::Assert: "`device_assert`";
     debug::Print: "`device_print`";
+    debug::Mark: "`mark`, `mark_with`, `mark_range`, `mark_range_with`";
     sync::Barrier: "nothing: CTA barriers are planned, where one thread reads what another wrote";
     sync::NamedSync: "`NamedBarrier::sync`";
     sync::NamedArrive: "`NamedBarrier::arrive`";

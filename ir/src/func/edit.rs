@@ -153,6 +153,11 @@ impl Func {
         self.values[value].name = Some(name.into());
     }
 
+    /// Says what a value is called in timelines. No text shows it.
+    pub fn set_label(&mut self, value: Value, label: &str) {
+        self.labels.insert(value, label.into());
+    }
+
     /// Gives a region parameter its place.
     pub fn set_value_loc(&mut self, value: Value, loc: Loc) {
         self.values[value].loc = loc.into();

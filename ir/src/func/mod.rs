@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use cranelift_entity::PrimaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use target::{SM_90A, Target};
 
@@ -115,6 +116,8 @@ pub struct Func {
     pub stage: Stage,
     /// The places that `Loc` refers to.
     pub locations: Locations,
+    /// What values are called in timelines, which no text shows.
+    labels: FxHashMap<Value, Arc<str>>,
     insts: PrimaryMap<Inst, InstData>,
     values: PrimaryMap<Value, ValueData>,
     regions: PrimaryMap<Region, RegionData>,
@@ -143,6 +146,7 @@ impl Func {
             body,
             stage: Stage::Built,
             locations: Locations::default(),
+            labels: FxHashMap::default(),
             insts: PrimaryMap::new(),
             values: PrimaryMap::new(),
             regions,
@@ -265,6 +269,11 @@ impl Func {
     /// The name hint of a value.
     pub fn name(&self, value: Value) -> Option<&str> {
         self.values[value].name.as_deref()
+    }
+
+    /// What a value is called in timelines.
+    pub fn label(&self, value: Value) -> Option<&str> {
+        self.labels.get(&value).map(|label| &**label)
     }
 
     /// Where a value was made, as known.

@@ -1,5 +1,6 @@
 //! Facts for the compiler, and checks and prints for the author.
 
+use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
 use super::define::{answers, attr_enum, define_op};
@@ -163,6 +164,52 @@ impl OpRules for Print {
     }
     fn calls_vprintf(&self) -> bool {
         true
+    }
+}
+
+attr_enum! {
+    /// What a [`Mark`] is.
+    pub enum MarkKind {
+        /// A moment.
+        Instant = "instant",
+        /// The beginning of a range.
+        Begin = "begin",
+        /// The end of the range of that name that began last.
+        End = "end",
+    }
+    unsaid Instant
+}
+
+define_op! {
+    /// A mark in the timeline of a traced build; nothing in any other.
+    pub struct Mark = "mark" {
+        /// A moment, or the beginning or the end of a range.
+        kind: MarkKind,
+        /// Its name.
+        name: Text,
+        /// What is recorded with it, an i32 of which the lowest 18 bits are kept.
+        payload: PackedOption<Value>,
+    }
+}
+
+impl OpRules for Mark {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let Some(payload) = self.payload.expand() else {
+            return Ok(smallvec![]);
+        };
+        let ty = func.ty(payload);
+        if *ty == Type::Scalar(Elem::I32) {
+            return Ok(smallvec![]);
+        }
+        Err(OpError::new(
+            Code::ElementMismatch,
+            format!("the payload of a mark is a scalar i32, not {ty}"),
+        )
+        .typed(payload, ty))
+    }
+    answers!(effects(ORDERED), one_thread, free_layouts);
+    fn name_in_source(&self) -> &'static str {
+        "mark"
     }
 }
 

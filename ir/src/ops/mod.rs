@@ -159,6 +159,7 @@ macro_rules! for_each_op {
             Assume        in debug,
             Assert        in debug,
             Print         in debug,
+            Mark          in debug,
             Barrier       in sync,
             NamedSync     in sync,
             NamedArrive   in sync,

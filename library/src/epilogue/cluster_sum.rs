@@ -32,7 +32,7 @@ impl<const CTAS: usize> ClusterSum<CTAS> {
             cluster_size()
         );
         let parts = Smem::<f32>::alloc([CTAS, rows, columns], Swizzled::plain([2, 1, 0]));
-        let received = Mbarrier::alloc(1);
+        let received = Mbarrier::alloc(1).labelled("received");
         received.expect_when(cluster_rank() == 0, parts.bytes()); // mutate: equivalent(bar.sync): the thread that initialises it expects, and all others wait for the barrier of the cluster
         ClusterSum { parts, received }
     }

@@ -91,8 +91,8 @@ impl<T: Element> EpilogueStore<T> {
         );
         EpilogueStore {
             tiles: Smem::alloc(map.block().with_inserted(0, buffers.max(1)), map.layout()),
-            ready: Mbarriers::alloc(groups, Arrivals(1)),
-            filled: Mbarriers::alloc(groups, Arrivals(warps)),
+            ready: Mbarriers::alloc(groups, Arrivals(1)).labelled("ready"),
+            filled: Mbarriers::alloc(groups, Arrivals(warps)).labelled("filled"),
             turns,
         }
     }

@@ -36,7 +36,7 @@ impl<P: Payload> LoadAhead<P> {
         let payload = maps.alloc(stages);
         LoadAhead {
             payload,
-            full: Mbarriers::alloc(stages, Arrivals(1)),
+            full: Mbarriers::alloc(stages, Arrivals(1)).labelled("full"),
             stages,
             bytes: payload.stage_bytes(),
         }

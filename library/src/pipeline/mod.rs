@@ -141,8 +141,8 @@ impl<P: Payload> Pipeline<P> {
         let stages = payload.stages();
         Pipeline {
             payload,
-            full: Mbarriers::alloc(stages, Arrivals(producers.arrivals())),
-            empty: Mbarriers::alloc(stages, Arrivals(consumers.arrivals())),
+            full: Mbarriers::alloc(stages, Arrivals(producers.arrivals())).labelled("full"),
+            empty: Mbarriers::alloc(stages, Arrivals(consumers.arrivals())).labelled("empty"),
             copies: [None; 2],
             parties: Parties {
                 producers,
@@ -171,7 +171,7 @@ impl<P: Payload> Pipeline<P> {
             "a pipeline has two maps whose blocks are multicast, and this is a third"
         );
         let arrivals = self.parties.consumers.arrivals_of_cta() * ctas;
-        let read = Mbarriers::alloc(self.parties.stages, Arrivals(arrivals));
+        let read = Mbarriers::alloc(self.parties.stages, Arrivals(arrivals)).labelled("read");
         let free = usize::from(self.copies[0].is_some());
         self.copies[free] = Some(Copies::new(read, loader()));
         self

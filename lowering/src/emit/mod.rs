@@ -86,6 +86,7 @@ mod tensor_map;
 mod thread;
 mod tidy;
 mod tma;
+mod trace;
 mod vector;
 mod warps;
 mod wgmma;
@@ -109,6 +110,7 @@ use crate::analysis::axis::Axes;
 use crate::analysis::roots::Roots;
 use crate::analysis::uses::Uses;
 use crate::options::Options;
+use crate::trace::TraceTable;
 use code::{Code, Kind, key};
 use distribute::Distribution;
 use element::{Element, Elements};
@@ -144,6 +146,14 @@ for_each_op!(declare_dispatch);
 /// # Panics
 /// When the kernel breaks a rule of its stage, which is a bug of the passes before.
 pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
+    emit_traced(func, options).map(|(module, _)| module)
+}
+
+/// The same, and what the records of a traced build mean.
+pub(crate) fn emit_traced(
+    func: &Func,
+    options: &Options,
+) -> Result<(Module, Option<TraceTable>), Diagnostics> {
     assert!(
         func.stage == Stage::Allocated,
         "a kernel at stage {} cannot be emitted",
@@ -153,10 +163,12 @@ pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
     let roots = Roots::of(func);
     let mut emitter = Emitter::new(func, (&axes, &roots), options);
     emitter.params();
+    emitter.begin_trace();
     if let Err(diagnostic) = emitter.region(func.body) {
         return Err(diagnostic.into());
     }
-    Ok(emitter.finish())
+    let table = emitter.end_trace()?;
+    Ok((emitter.finish(), table))
 }
 
 /// The emission of one kernel.
@@ -181,6 +193,8 @@ struct Emitter<'f> {
     shared: Option<Symbol>,
     /// What addresses in shared memory are made of.
     buffers: FxHashMap<Reg, addressing::Buffer>,
+    /// What a traced build records.
+    tracer: Option<trace::Tracer>,
 }
 
 impl<'f> Emitter<'f> {
@@ -210,6 +224,7 @@ impl<'f> Emitter<'f> {
             locations: locations::Places::new(options.emits_locations),
             shared: None,
             buffers: FxHashMap::default(),
+            tracer: options.trace.map(|trace| trace::Tracer::new(func, trace)),
         }
     }
 
@@ -259,9 +274,11 @@ impl<'f> Emitter<'f> {
         for &inst in insts {
             self.place(func.loc(inst));
             self.state_bounds(inst);
+            let traced = self.trace_before(inst);
             let mark = self.code.mark();
             lower(func.op(inst), inst, self)?;
             self.check_issued(inst, &mark);
+            self.trace_after(inst, traced);
         }
         Ok(())
     }

@@ -108,7 +108,12 @@ impl Emitter<'_> {
             self.code.branch(Some(Predicate::not(first)), end, false);
             partition.is_one_thread = true;
         }
-        self.in_partition(partition, |cx| cx.region(region))
+        self.in_partition(partition, |cx| {
+            cx.begin_recorder(at);
+            cx.region(region)?;
+            cx.end_recorder();
+            Ok(())
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::bed::{Bed, Mode};
 use super::beginning::{Beginning, HostPart};
 use super::bench::BenchOptions;
+use super::beside::{Beside, in_order};
 use super::chain::Link;
 use super::prepare::{Pack, prepare};
 use super::report::LaunchReport;
@@ -15,6 +16,8 @@ use crate::error::{Error, Result};
 use crate::kernel::Instance;
 use crate::launch::Grid;
 use crate::stream::Stream;
+
+use lowering::trace::TraceOptions;
 
 impl Case {
     /// The part of a launch that does not depend on the kernel's type.
@@ -31,6 +34,7 @@ impl Case {
             compiled: None,
             wall: None,
             warp_instructions: None,
+            trace: None,
         };
         if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
             self.check_limit(bed)?;
@@ -53,9 +57,19 @@ impl Case {
             };
             let copies = prepare(&compiled, &entry, grid, copies, pack)?;
             report.wall = Some(run_once(&copies[0], (stream, bed), host)?);
+            let trace = copies[0].trace();
+            report.trace = trace.map(|buffer| buffer.read(grid)).transpose()?;
             let stats = bed.device.emulator_stats();
             report.warp_instructions = stats.map(|stats| stats.warp_instructions);
-            if options.is_some() {
+            if let Some(options) = options {
+                if let Some(trace) = options.trace {
+                    let launches = (grid, copies.len(), pack);
+                    let traced = traced_copies(bed, trace, &report.instance, launches)?;
+                    self.chain.beside.push(Beside::WithoutOverlap {
+                        name: "traced".to_string(),
+                        launch: in_order(vec![traced]),
+                    });
+                }
                 self.chain.push(Link {
                     name: compiled.display().to_string(),
                     copies,
@@ -95,6 +109,18 @@ impl Case {
             _ => Ok(()),
         }
     }
+}
+
+/// The same launch of the kernel as it is compiled to be traced.
+fn traced_copies(
+    bed: &Bed,
+    trace: TraceOptions,
+    instance: &Instance,
+    (grid, copies, pack): (Grid, usize, &Pack<'_>),
+) -> Result<Vec<PreparedLaunch>> {
+    let compiled = bed.compiler.clone().tracing(trace).compile(instance)?;
+    let entry = compiled.load(&bed.device)?;
+    prepare(&compiled, &entry, grid, copies, pack)
 }
 
 /// Launches and waits; what it took.

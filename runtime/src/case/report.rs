@@ -9,6 +9,7 @@ use super::compare::Agreement;
 use super::space::Chosen;
 use crate::kernel::{Compiled, Instance};
 use crate::launch::Grid;
+use crate::trace::Recording;
 
 /// What a run of a case did.
 #[derive(Debug, Default)]
@@ -46,4 +47,6 @@ pub struct LaunchReport {
     pub wall: Option<Duration>,
     /// The warp instructions that it executed on the emulator.
     pub warp_instructions: Option<u64>,
+    /// What it recorded, if its kernel was compiled to be traced.
+    pub trace: Option<Recording>,
 }

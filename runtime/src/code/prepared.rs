@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::kept::{self, Kept};
 use crate::launch::{Grid, ParameterBlock};
 use crate::stream::Stream;
+use crate::trace::TraceBuffer;
 
 /// A launch whose checks are done and whose parameters are packed: putting it on a stream is one call of the driver.
 #[derive(Clone)]
@@ -15,6 +16,8 @@ pub struct PreparedLaunch {
     grid: Grid,
     parameters: ParameterBlock,
     kept: Vec<Kept>,
+    /// Where a traced kernel records.
+    trace: Option<Arc<TraceBuffer>>,
 }
 
 impl PreparedLaunch {
@@ -33,12 +36,26 @@ impl PreparedLaunch {
             grid,
             parameters,
             kept: Vec::new(),
+            trace: None,
         })
     }
 
     /// The same, which keeps what its parameters point to.
     pub(crate) fn keeping(self, kept: Vec<Kept>) -> PreparedLaunch {
         PreparedLaunch { kept, ..self }
+    }
+
+    /// The same, whose last parameter is this buffer.
+    pub(crate) fn tracing(self, trace: Arc<TraceBuffer>) -> PreparedLaunch {
+        PreparedLaunch {
+            trace: Some(trace),
+            ..self
+        }
+    }
+
+    /// Where a traced kernel records.
+    pub(crate) fn trace(&self) -> Option<&Arc<TraceBuffer>> {
+        self.trace.as_ref()
     }
 
     /// Puts the launch on `stream`.

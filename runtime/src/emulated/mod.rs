@@ -31,6 +31,8 @@ pub struct EmulatorOptions {
     pub checks: Checks,
     /// Whether what kernels print goes to the standard output.
     pub prints: bool,
+    /// Whether time is modelled: clocks that kernels read are the model's.
+    pub is_timed: bool,
 }
 
 impl Default for EmulatorOptions {
@@ -47,6 +49,7 @@ impl Default for EmulatorOptions {
             max_steps,
             checks,
             prints: true,
+            is_timed: false,
         }
     }
 }
@@ -358,6 +361,7 @@ impl EmulatedEntry {
             seed: device.options.seed,
             max_steps: device.options.max_steps,
             checks: device.options.checks,
+            is_timed: device.options.is_timed,
         };
         Ok(device.emulator.announce(program, &shape.name, &launch)?)
     }

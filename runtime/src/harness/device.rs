@@ -15,6 +15,8 @@ pub(super) struct Emulation {
     /// The order of warps and asynchronous work.
     pub(super) seed: Option<u64>,
     pub(super) checking: Checking,
+    /// Time is modelled, and nothing is checked that takes time.
+    pub(super) is_timed: bool,
 }
 
 impl Emulation {
@@ -27,10 +29,12 @@ impl Emulation {
         EmulatorOptions {
             seed: self.seed.unwrap_or(usual.seed),
             checks: Checks {
-                global: !self.checking.no_global,
+                global: !self.checking.no_global && !self.is_timed,
+                races: !self.is_timed,
                 strict: self.checking.strict,
                 ..usual.checks
             },
+            is_timed: self.is_timed,
             ..usual
         }
     }
@@ -66,7 +70,7 @@ pub(super) fn open(
             Err(Exit::Usage)
         }
         DeviceChoice::Cuda => Device::cuda(0).map_err(|error| speaker.error("", &error)),
-        DeviceChoice::Auto if !emulation.is_asked() => Ok(Device::auto()),
+        DeviceChoice::Auto if !emulation.is_asked() => Ok(Device::auto_with(emulation.options())),
         DeviceChoice::Auto | DeviceChoice::Emulator => {
             Ok(Device::emulator_with(emulation.options()))
         }
@@ -75,7 +79,7 @@ pub(super) fn open(
 
 /// The first line of a run: on what, and why not on a GPU.
 pub(super) fn introduce(device: &Device, emulation: Emulation, speaker: &Speaker) {
-    let Emulation { seed, checking } = emulation;
+    let Emulation { seed, checking, .. } = emulation;
     let facts = device.facts();
     let why = device.why_emulator().map(|error| {
         let text = error.to_string();

@@ -111,6 +111,7 @@ fn carry_out(harness: &Harness, request: Request) -> Exit {
         Verb::TuneShare(request) => verbs::share(&context, request),
         Verb::Trial(request) => verbs::trial(&context, request),
         Verb::Snapshot { filters, mode } => verbs::snapshot(&context, filters, *mode),
+        Verb::Trace(request) => verbs::trace(&context, request),
         Verb::Values { kernel } => verbs::values(&context, kernel),
         Verb::Inspect { kernel, view } => verbs::inspect(&context, kernel, view),
     };

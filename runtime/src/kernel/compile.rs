@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::lang::Printed;
 use ir::Contracts;
+use lowering::trace::{TraceOptions, TraceTable};
 use lowering::{LaunchInfo, Options, Source};
 
 use super::Instance;
@@ -53,6 +54,13 @@ impl Compiler {
     #[must_use]
     pub fn knowing(mut self, known: HashMap<String, Compiled>) -> Compiler {
         self.known = Some(Arc::new(known));
+        self
+    }
+
+    /// The same, but kernels record what happens when; a kernel that is known or edited by hand does not.
+    #[must_use]
+    pub fn tracing(mut self, trace: TraceOptions) -> Compiler {
+        self.options.trace = Some(trace);
         self
     }
 
@@ -105,6 +113,8 @@ impl Compiler {
             Some(text) => (ptx::Module::parse(&text)?, OnceLock::from(text)),
             None => (lowered.module, OnceLock::new()),
         };
+        // What was edited by hand records nothing.
+        let trace = lowered.trace.filter(|_| text.get().is_none());
         Ok(Compiled(Arc::new(Product {
             display: traced.display,
             printed: traced.printed,
@@ -116,6 +126,7 @@ impl Compiler {
             warnings: of_instance(warnings, instance),
             steps,
             text,
+            trace: trace.map(Arc::new),
         })))
     }
 }
@@ -163,6 +174,7 @@ struct Product {
     warnings: Diagnostics,
     steps: Vec<StepTime>,
     text: OnceLock<String>,
+    trace: Option<Arc<TraceTable>>,
 }
 
 impl Compiled {
@@ -174,6 +186,12 @@ impl Compiled {
     /// What a launch must know.
     pub fn info(&self) -> &LaunchInfo {
         &self.0.info
+    }
+
+    /// What the records mean that it makes, if it was compiled to be traced. Its code then takes a buffer for them as one parameter more
+    /// than [`info`](Compiled::info) says.
+    pub fn trace(&self) -> Option<&Arc<TraceTable>> {
+        self.0.trace.as_ref()
     }
 
     /// The PTX, as data.
@@ -206,6 +224,7 @@ impl Compiled {
             warnings: Diagnostics::default(),
             steps: Vec::new(),
             text: OnceLock::new(),
+            trace: product.trace.clone(),
         }))
     }
 
@@ -251,7 +270,7 @@ impl Compiled {
             shared_bytes: info.shared_bytes,
             overlaps_previous: false,
             is_cooperative: info.is_cooperative,
-            parameters: Some(info.params.len()),
+            parameters: Some(info.params.len() + usize::from(self.0.trace.is_some())),
         };
         if device.is_cuda() {
             self.check_assembly()?;

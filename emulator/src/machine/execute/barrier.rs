@@ -5,6 +5,7 @@ use crate::lanes::{LANES, Lanes32, lanes_of};
 use crate::machine::order::Kind;
 use crate::machine::state::barrier::{Arrival, BarrierResult, BarrierState};
 use crate::machine::state::cluster::Cta;
+use crate::machine::state::costs::BARRIER_WAKE;
 use crate::machine::state::scene::{Flow, Scene, Worker};
 use crate::machine::state::warp::{Wait, Warp};
 use crate::program::{Barrier, BarrierKind, Code, NONE, Op};
@@ -34,6 +35,7 @@ impl Worker<'_> {
         let state = &mut scene.cluster.ctas[scene.cta].barriers[id as usize];
         scene.warp.release_to(scene.mask, &mut state.clocks);
         state.arrive(id, arrival, (threads, expected), (votes, scene.mask))?;
+        state.time = state.time.max(scene.warp.time.now);
         if state.arrived < state.expected {
             return Ok(if arrival.waits {
                 Flow::Park(Wait::Barrier(id))
@@ -54,6 +56,7 @@ impl Worker<'_> {
             let clocks = &done.clocks;
             scene.warp.acquire(scene.mask, |own| own.join(clocks));
             scene.warp.converge(scene.mask);
+            scene.warp.time.wait_until(done.time + BARRIER_WAKE);
         }
         let cta = &mut scene.cluster.ctas[scene.cta];
         wake(cta, &done, id, result, code);
@@ -245,6 +248,7 @@ fn wake(cta: &mut Cta, done: &BarrierState, id: u32, result: BarrierResult, code
         // The warp that arrived last is not among them while it runs.
         if warp.exists != 0 {
             warp.acquire(u32::MAX, |own| own.join(&done.clocks));
+            warp.time.wait_until(done.time + BARRIER_WAKE);
             wake_paths(warp, id, result, code);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::fault::{FaultKind, Stepped, Trouble};
 use crate::machine::state::cluster::Cluster;
+use crate::machine::state::costs::CLUSTER_WAKE;
 use crate::machine::state::scene::{Flow, Scene, Worker};
 use crate::machine::state::warp::{Wait, Warp};
 
@@ -15,6 +16,8 @@ impl Worker<'_> {
         scene.warp.cluster_arrivals |= scene.mask;
         scene.warp.cluster_phase = scene.cluster.barrier.phase;
         scene.warp.converge(scene.mask);
+        let arriving_at = &mut scene.cluster.barrier.arriving_at;
+        *arriving_at = scene.warp.time.now.max(*arriving_at);
         let arriving = &mut scene.cluster.barrier.arriving;
         if releases {
             scene.warp.release_to(scene.mask, arriving);
@@ -44,6 +47,8 @@ impl Worker<'_> {
             .warp
             .acquire(scene.mask, |clocks| clocks.join(completed));
         scene.warp.converge(scene.mask);
+        let completed_at = scene.cluster.barrier.completed_at;
+        scene.warp.time.wait_until(completed_at + CLUSTER_WAKE);
         Ok(Flow::Next)
     }
 }
@@ -77,6 +82,7 @@ impl Cluster {
         self.barrier.phase += 1;
         let arrived = std::mem::take(&mut self.barrier.arriving);
         self.barrier.completed.join(&arrived);
+        self.barrier.completed_at = std::mem::take(&mut self.barrier.arriving_at);
         let wake = |warp: &mut Warp| {
             for path in warp
                 .paths

@@ -4,6 +4,7 @@ use crate::fault::{FaultKind, LaneSet, Stepped, Trouble};
 use crate::lanes::{Lanes32, Lanes64, lanes_of};
 use crate::machine::order::Clocks;
 use crate::machine::state::cluster::Cluster;
+use crate::machine::state::costs::CYCLES_PER_MICROSECOND;
 use crate::machine::state::scene::{Flow, Halt, Scene, Worker};
 use crate::machine::state::warp::{Path, Wait, Warp};
 use crate::program::{File, IndexBound, NONE, Op, Step, Strong, Watch};
@@ -66,6 +67,10 @@ impl Worker<'_> {
             warp.clock += 1;
             self.counts.steps[pc as usize] += 1;
             let mask = path.mask & (warp.regs.predicates[step.guard as usize] ^ step.flip);
+            if let Some(timing) = &self.context.timing {
+                let units = &mut cluster.ctas[cta].units;
+                timing.issue((pc, mask != 0), (warp.index, &mut warp.time), units);
+            }
             if step.watch != NONE {
                 let watch = &code.watches[step.watch as usize];
                 self.check_reads(warp, watch, path.mask, mask)
@@ -194,7 +199,11 @@ impl Worker<'_> {
                 file,
                 slot,
                 special,
-            } => read_clock(scene, *file, *slot, *special),
+            } => {
+                let modelled = self.context.timing.as_ref().map(|_| scene.warp.time.now);
+                let clock = modelled.unwrap_or(scene.warp.clock);
+                read_clock(scene, *file, *slot, (*special, clock));
+            }
             Op::Trap => {
                 return Err(Trouble::new(
                     FaultKind::Trap,
@@ -384,11 +393,13 @@ fn note_writes(warp: &mut Warp, step: &Step, watch: &Watch, mask: u32) {
     }
 }
 
-/// Clocks count the steps of the warp: they grow, and a launch gives the same ones every time.
-fn read_clock(scene: &mut Scene<'_>, file: File, slot: u32, special: Special) {
-    let clock = scene.warp.clock;
+/// Clocks count the steps of the warp, or modelled cycles: they grow, and a launch gives the same ones every time.
+fn read_clock(scene: &mut Scene<'_>, file: File, slot: u32, (special, clock): (Special, u64)) {
+    let nanoseconds = clock * 1000 / CYCLES_PER_MICROSECOND;
     let value = match special {
-        Special::ClockHi | Special::GlobalTimerHi => clock >> 32,
+        Special::ClockHi => clock >> 32,
+        Special::GlobalTimerHi => nanoseconds >> 32,
+        Special::GlobalTimer | Special::GlobalTimerLo => nanoseconds,
         _ => clock,
     };
     let regs = &mut scene.warp.regs;

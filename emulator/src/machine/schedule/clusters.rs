@@ -166,6 +166,7 @@ fn run_slice(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box
         let ran = match worker.context.policy.turns {
             Turns::InOrder => one_by_one(worker, cluster, false)?,
             Turns::Reversed => one_by_one(worker, cluster, true)?,
+            Turns::Earliest => earliest_first(worker, cluster)?,
             Turns::Random | Turns::StarvedWarpgroup | Turns::StarvedCta => {
                 shuffled(worker, cluster)?
             }
@@ -253,6 +254,25 @@ fn one_by_one(
     Ok(ran)
 }
 
+/// Steps of a warp's slice where the one that is furthest behind in modelled time runs: units serve warps nearly in order of time.
+const TIMED_SLICE: u64 = 16;
+
+/// Executes as many slices as there are warps, each of the warp whose modelled time is the earliest.
+fn earliest_first(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
+    let warps = warps_of(cluster);
+    let mut ran = false;
+    for _ in 0..warps.len() {
+        let ready = warps.iter().copied().filter(|&(cta, warp)| {
+            let warp = &cluster.ctas[cta].warps[warp];
+            warp.ready().is_some()
+        });
+        let next = ready.min_by_key(|&(cta, warp)| cluster.ctas[cta].warps[warp].time.now);
+        let Some((cta, warp)) = next else { break };
+        ran |= run_warp(worker, cluster, cta, warp, TIMED_SLICE)?;
+    }
+    Ok(ran)
+}
+
 /// Executes as many slices as there are warps; the seed chooses the warp and the length of each.
 fn shuffled(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
     let warps = warps_of(cluster);
@@ -304,7 +324,7 @@ fn starved(context: &Context<'_>, cluster: &Cluster) -> impl Fn(&(usize, usize))
         Turns::StarvedWarpgroup => warp / 4 == number % warps.div_ceil(4),
         Turns::StarvedCta if ctas > 1 => cta == number % ctas,
         Turns::StarvedCta => warp == number % warps,
-        Turns::InOrder | Turns::Reversed | Turns::Random => false,
+        Turns::InOrder | Turns::Reversed | Turns::Random | Turns::Earliest => false,
     }
 }
 

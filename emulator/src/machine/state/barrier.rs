@@ -17,6 +17,8 @@ pub(crate) struct BarrierState {
     pub(crate) clocks: Clocks,
     /// The arrivals of the phase before.
     pub(crate) before: Vec<Arrival>,
+    /// When the last arrived, where a launch models time.
+    pub(crate) time: u64,
 }
 
 /// A warp at a barrier.
@@ -42,4 +44,7 @@ pub(crate) struct ClusterBarrier {
     pub(crate) phase: u64,
     pub(crate) arriving: Clocks,
     pub(crate) completed: Clocks,
+    /// When the last of the phase arrived, and of the one before, where a launch models time.
+    pub(crate) arriving_at: u64,
+    pub(crate) completed_at: u64,
 }

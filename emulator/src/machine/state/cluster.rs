@@ -6,6 +6,7 @@ use crate::machine::state::barrier::{BarrierState, ClusterBarrier};
 use crate::machine::state::copies::Pending;
 use crate::machine::state::linear::Linear;
 use crate::machine::state::mbarrier::Mbarrier;
+use crate::machine::state::timing::Units;
 use crate::machine::state::warp::Warp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use target::Target;
@@ -50,6 +51,8 @@ pub(crate) struct Cta {
     /// As many as the target has.
     pub(crate) barriers: Box<[BarrierState]>,
     pub(crate) warps: Vec<Warp>,
+    /// Where a launch models time.
+    pub(crate) units: Units,
     /// mbarriers by shared address.
     pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
     /// Phases that mbarriers had completed which are no more, by shared address.

@@ -12,6 +12,7 @@ use crate::machine::state::overlap::Overlap;
 use crate::machine::state::peers::Member;
 use crate::machine::state::policy::Policy;
 use crate::machine::state::registers_at_entry::registers_at_entry;
+use crate::machine::state::timing::{Timing, Units};
 use crate::machine::state::warp::Warp;
 use crate::program::windows::SHARED_BASE;
 use crate::program::{Code, Constant, File, Program};
@@ -42,6 +43,8 @@ pub(crate) struct Context<'a> {
     pub(crate) params: Linear,
     pub(crate) constants: Linear,
     pub(crate) locks: Locks,
+    /// What steps cost, where the launch models time.
+    pub(crate) timing: Option<Timing>,
     /// Registers as every warp starts, but for those that depend on the CTA or the warp.
     template: Registers,
     /// Special registers that depend on the CTA or the warp: file, slot.
@@ -79,13 +82,14 @@ impl<'a> Context<'a> {
             program,
             code,
             launch,
-            policy: Policy::of_seed(launch.seed),
+            policy: Policy::of(launch),
             map: Arc::clone(map),
             overlap: None,
             member: Member::default(),
             params: Linear::filled(0, params.to_vec()),
             constants: Linear::filled(0, code.const_image.clone()),
             locks: Locks::new(),
+            timing: launch.is_timed.then(|| Timing::of(program, code)),
             template: Registers::default(),
             varying: Vec::new(),
             shared_bytes,
@@ -224,6 +228,7 @@ impl<'a> Context<'a> {
             ),
             barriers: vec![BarrierState::default(); self.target.cta.barriers as usize].into(),
             warps,
+            units: Units::default(),
         }
     }
 

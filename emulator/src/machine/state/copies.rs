@@ -77,6 +77,8 @@ pub(crate) struct Pending {
     pub(crate) shared_reduction: Option<(AtomicOp, Type)>,
     /// What happens before its issue.
     pub(crate) carried: Clocks,
+    /// When its bytes arrive, where a launch models time.
+    pub(crate) arrives_at: u64,
 }
 
 impl Pending {
@@ -96,6 +98,12 @@ impl Pending {
     pub(crate) fn destinations(&self) -> Vec<Range> {
         let pieces = self.pieces.iter();
         run(pieces.map(|piece| (piece.shared as usize, piece.bytes as usize)))
+    }
+
+    /// All bytes that it moves.
+    pub(crate) fn bytes(&self) -> u64 {
+        let pieces = self.pieces.iter();
+        pieces.map(|piece| u64::from(piece.bytes)).sum()
     }
 
     /// Does it complete on an mbarrier?

@@ -6,6 +6,10 @@ use target::Target;
 
 /// How a kernel is launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is one attribute of a launch"
+)]
 pub struct Launch {
     /// CTAs along x, y and z.
     pub grid: [u32; 3],
@@ -29,6 +33,9 @@ pub struct Launch {
     pub seed: u64,
     /// The most warp instructions that a cluster may execute, against endless loops.
     pub max_steps: u64,
+    /// Model time: the warp that is furthest behind runs next, waits last as long as what they wait for, and `%clock` and `%globaltimer`
+    /// read the model's cycles and nanoseconds. Otherwise clocks count the steps of their warp.
+    pub is_timed: bool,
     /// Optional checks.
     pub checks: Checks,
 }
@@ -100,6 +107,7 @@ impl Default for Launch {
             overlaps_previous: false,
             seed: 0,
             max_steps: 4_000_000_000,
+            is_timed: false,
             checks: Checks::default(),
         }
     }

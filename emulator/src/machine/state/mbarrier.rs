@@ -27,6 +27,9 @@ pub(crate) struct Mbarrier {
     pub(crate) counted_by: By,
     pub(crate) arriving: Clocks,
     pub(crate) completed: Clocks,
+    /// When the last arrival or copy of the current phase came, and when the one before completed, where a launch models time.
+    pub(crate) arriving_at: u64,
+    pub(crate) completed_at: u64,
     /// What the current phase has had, and the one before.
     pub(crate) current: Arrivals,
     pub(crate) before: Arrivals,

@@ -1,5 +1,7 @@
 //! Schedules: in which order warps run, and when asynchronous work completes.
 
+use crate::machine::state::launch::Launch;
+
 /// The schedule that the seed of a launch selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
@@ -17,6 +19,8 @@ pub(crate) struct Policy {
 pub(crate) enum Turns {
     /// Round robin, each until it waits.
     InOrder,
+    /// The one whose modelled time is the earliest.
+    Earliest,
     /// The same from the last warp of the last CTA to the first, and clusters from the last to the first.
     Reversed,
     /// At random, for random numbers of steps.
@@ -73,6 +77,18 @@ const UNLUCKY: [Policy; 5] = [
 ];
 
 impl Policy {
+    /// The schedule of a launch.
+    pub(crate) fn of(launch: &Launch) -> Policy {
+        if launch.is_timed {
+            return Policy {
+                turns: Turns::Earliest,
+                copies: When::Soon,
+                products: When::Late,
+            };
+        }
+        Policy::of_seed(launch.seed)
+    }
+
     /// Round robin for 0; other seeds cycle through the adverse schedules, each with its own random sequence.
     pub(crate) fn of_seed(seed: u64) -> Policy {
         match seed.checked_sub(1) {

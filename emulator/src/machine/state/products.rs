@@ -14,6 +14,8 @@ pub(crate) struct ProductInFlight {
     pub(crate) a: Option<Descriptor>,
     pub(crate) b: Descriptor,
     pub(crate) accumulate: bool,
+    /// When it is complete, where a launch models time.
+    pub(crate) completes_at: u64,
 }
 
 /// The products of a warp that it has not waited for.

@@ -7,6 +7,7 @@ use crate::machine::state::lane_clocks::LaneClocks;
 use crate::machine::state::linear::Linear;
 use crate::machine::state::peers::Polls;
 use crate::machine::state::products::Products;
+use crate::machine::state::timing::WarpTime;
 use crate::program::NONE;
 use std::collections::BTreeMap;
 
@@ -105,6 +106,8 @@ pub(crate) struct Warp {
     pub(crate) polls: Polls,
     /// Steps executed, which serves as a clock.
     pub(crate) clock: u64,
+    /// Where a launch models time.
+    pub(crate) time: WarpTime,
 }
 
 impl Warp {

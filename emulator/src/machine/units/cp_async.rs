@@ -7,6 +7,7 @@ use crate::machine::memory::misuse::check_aligned;
 use crate::machine::memory::peers::Reach;
 use crate::machine::order::{IN_FLIGHT, Kind, Lane, MbarrierId, Stamp};
 use crate::machine::state::copies::CopyInFlight;
+use crate::machine::state::costs::THREAD_COPY_LATENCY;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::machine::units::in_flight::deposit;
 use crate::program::copy::{GroupOp, Spot, ThreadCopy};
@@ -60,6 +61,12 @@ impl Worker<'_> {
         self.counts.load(Memory::Global, scene.mask, copy.bytes);
         self.counts.store(Memory::Shared, scene.mask, copy.bytes);
         scene.warp.copies.started.push(started);
+        let time = &mut scene.warp.time;
+        let arrives_at = time.now + THREAD_COPY_LATENCY;
+        match time.copies.last_mut() {
+            Some(open) => *open = arrives_at,
+            None => time.copies.push(arrives_at),
+        }
         Ok(())
     }
 
@@ -67,12 +74,19 @@ impl Worker<'_> {
         match op {
             GroupOp::Commit => {
                 lanes_of(scene.mask).for_each(|lane| scene.warp.copies.current[lane] += 1);
+                if self.context.launch.is_timed {
+                    scene.warp.time.copies.push(0);
+                }
                 Ok(())
             }
             GroupOp::Wait(open) | GroupOp::WaitRead(open) => {
+                scene.warp.time.wait_for_copies(open);
                 self.complete_copies(scene, Some(open))
             }
-            GroupOp::WaitAll => self.complete_copies(scene, None),
+            GroupOp::WaitAll => {
+                scene.warp.time.wait_for_copies(0);
+                self.complete_copies(scene, None)
+            }
         }
     }
 

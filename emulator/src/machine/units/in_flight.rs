@@ -17,6 +17,13 @@ use ptx::Type;
 impl Worker<'_> {
     /// Starts a copy into shared memory: an access at the phase of the mbarrier that counts it.
     pub(crate) fn start_load(&self, scene: &mut Scene<'_>, pending: Pending) -> Stepped {
+        let bytes = pending.bytes();
+        let units = &mut scene.cluster.ctas[scene.cta].units;
+        let arrives_at = units.copy(scene.warp.time.now, bytes);
+        let pending = Pending {
+            arrives_at,
+            ..pending
+        };
         let Work::Load { targets, .. } = &pending.work else {
             return Ok(());
         };
@@ -70,6 +77,11 @@ impl Worker<'_> {
         pending: Pending,
         group: u64,
     ) -> Stepped {
+        if self.context.timing.is_some() {
+            let units = &mut scene.cluster.ctas[scene.cta].units;
+            let bytes = pending.bytes();
+            units.store(&mut scene.warp.time, pending.lane, group, bytes);
+        }
         let actor = scene.bulk_actor(pending.lane);
         let stamp = Stamp {
             epoch: group as u32 + 1,
@@ -152,7 +164,8 @@ impl Worker<'_> {
                     }
                 }
                 for target in targets {
-                    cluster.complete_bytes(target, *bytes, (pending.by(), &pending.carried))?;
+                    let issued = (pending.by(), &pending.carried, pending.arrives_at);
+                    cluster.complete_bytes(target, *bytes, issued)?;
                 }
                 Ok(())
             }

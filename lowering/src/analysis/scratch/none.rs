@@ -41,7 +41,7 @@ no_scratch! {
     remote: RemoteCopy RemoteStoreAsync;
     warps: WarpSpecialize;
     layout: SetLayout;
-    debug: Hint Assume Assert Print;
+    debug: Hint Assume Assert Print Mark;
     sync: Barrier NamedSync NamedArrive;
     control: For While If Yield Condition Return;
 }

@@ -26,6 +26,8 @@ mod spin;
 
 use std::time::Duration;
 
+use lowering::trace::TraceOptions;
+
 pub(super) use contest::{Contest, Contestant};
 pub(crate) use heats::Heats;
 
@@ -45,6 +47,8 @@ pub struct BenchOptions {
     pub operand_bytes: usize,
     /// How long a sustained run is; zero for none.
     pub sustained: Duration,
+    /// Time each launch also as it is compiled to be traced so.
+    pub trace: Option<TraceOptions>,
 }
 
 impl Default for BenchOptions {
@@ -56,6 +60,7 @@ impl Default for BenchOptions {
             rest: Duration::from_millis(3),
             operand_bytes: 240 << 20,
             sustained: Duration::ZERO,
+            trace: None,
         }
     }
 }

@@ -13,6 +13,7 @@ mod replace;
 mod run;
 mod snapshot;
 mod timings;
+mod trace;
 mod tune;
 mod values;
 
@@ -27,5 +28,6 @@ pub(super) use replace::replace;
 pub(super) use run::{Runner, Shown, run, test};
 pub(super) use snapshot::{differences, snapshot};
 pub(super) use timings::timings;
+pub(super) use trace::trace;
 pub(super) use tune::{share, tune};
 pub(super) use values::values;

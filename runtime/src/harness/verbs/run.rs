@@ -188,7 +188,11 @@ pub(in crate::harness) fn run(
 ) -> Done {
     let catalog = context.catalog(filters)?;
     let replaced = context.replaced()?;
-    let emulation = Emulation { seed, checking };
+    let emulation = Emulation {
+        seed,
+        checking,
+        ..Emulation::default()
+    };
     run_cases(context, &catalog, filters, &replaced, emulation).map(Verdict::exit)
 }
 
@@ -211,7 +215,11 @@ pub(in crate::harness) fn test(
     };
     for seed in orders {
         let replaced = Replaced::default();
-        let emulation = Emulation { seed, checking };
+        let emulation = Emulation {
+            seed,
+            checking,
+            ..Emulation::default()
+        };
         verdict.note(run_cases(context, &catalog, filters, &replaced, emulation)?.exit());
     }
     Ok(verdict.exit())

@@ -4,6 +4,7 @@ use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::lanes_of;
 use crate::machine::memory::address::{Target, addresses, shared_owner};
 use crate::machine::order::{Actor, Clocks, Kind, Lane, MbarrierId, Stamp};
+use crate::machine::state::costs::MBARRIER_WAKE;
 use crate::machine::state::mbarrier::{Arrivals, By, Mbarrier, Observer, Observers};
 use crate::machine::state::scene::{Flow, Scene, Worker};
 use crate::machine::state::warp::{PhaseName, Wait};
@@ -247,6 +248,8 @@ impl Worker<'_> {
             counted_by: By::default(),
             arriving: Clocks::default(),
             completed: Clocks::default(),
+            arriving_at: 0,
+            completed_at: 0,
             current: Arrivals::default(),
             before: Arrivals::default(),
         };
@@ -310,6 +313,7 @@ impl Worker<'_> {
             mbarrier.count = mbarrier.count.saturating_sub(count);
         }
         mbarrier.current.add(stamp);
+        mbarrier.arriving_at = mbarrier.arriving_at.max(scene.warp.time.now);
         if releases {
             scene.warp.release_to(lanes, &mut mbarrier.arriving);
         } else {
@@ -396,6 +400,10 @@ impl Worker<'_> {
         let mbarrier = scene.cluster.mbarrier(id, lanes)?;
         let completed = &mbarrier.completed;
         scene.warp.acquire(lanes, |clocks| clocks.join(completed));
+        scene
+            .warp
+            .time
+            .wait_until(mbarrier.completed_at + MBARRIER_WAKE);
         // A state, other than a parity, names one phase.
         if parity && checks.races {
             scene.warp.has_accessed = true;

@@ -56,6 +56,7 @@ impl Cluster {
         mbarrier.observers.0.clear();
         mbarrier.arriving.ordered = arriving;
         mbarrier.phase += 1;
+        mbarrier.completed_at = std::mem::take(&mut mbarrier.arriving_at);
         mbarrier.pending = mbarrier.count;
         mbarrier.before = std::mem::take(&mut mbarrier.current);
         let arrived = std::mem::take(&mut mbarrier.arriving);
@@ -122,7 +123,7 @@ impl Cluster {
         &mut self,
         to: &Destination,
         bytes: u32,
-        (by, carried): (By, &Clocks),
+        (by, carried, arrives_at): (By, &Clocks, u64),
     ) -> Stepped {
         let id = to.mbarrier;
         let most = self.target.mbarrier.transaction_bytes;
@@ -130,6 +131,7 @@ impl Cluster {
         mbarrier.bytes -= i64::from(bytes);
         mbarrier.counted_by = by;
         mbarrier.current.has_bytes = true;
+        mbarrier.arriving_at = mbarrier.arriving_at.max(arrives_at);
         mbarrier.arriving.join(carried);
         check_bytes(mbarrier, id, most)?;
         self.finish_phase(id, None)

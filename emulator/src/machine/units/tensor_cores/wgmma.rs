@@ -7,6 +7,7 @@ use crate::fault::{FaultKind, Stepped, Trouble};
 use crate::lanes::Registers;
 use crate::machine::memory::address::shared_index;
 use crate::machine::order::{Actor, ActorId, Clocks, Kind, Lane, Stamp};
+use crate::machine::state::costs::PRODUCT_LATENCY;
 use crate::machine::state::matrix_descriptor::{CHUNK, Descriptor};
 use crate::machine::state::policy::When;
 use crate::machine::state::products::ProductInFlight;
@@ -53,6 +54,12 @@ impl Worker<'_> {
             a,
             b,
             accumulate,
+            completes_at: scene.cluster.ctas[scene.cta].units.product(
+                scene.warp.index,
+                scene.warp.time.now,
+                op.n,
+                op.columns * op.a_element.bytes(),
+            ),
         };
         self.read_chunks(scene, &right_chunks(&started.b, op))?;
         if let Some(a) = &started.a {
@@ -164,6 +171,10 @@ impl Worker<'_> {
         }
         self.complete_until(scene, target)?;
         let products = &mut scene.warp.products;
+        let due = products.started.range(..(target - products.first) as usize);
+        let completes_at = due.map(|product| product.completes_at).max();
+        let until = completes_at.map_or(0, |time| time + PRODUCT_LATENCY);
+        scene.warp.time.wait_until(until);
         products.boundaries.drain(..=last);
         products.started.drain(..(target - products.first) as usize);
         products.first = target;

@@ -99,6 +99,7 @@ impl Worker<'_> {
             work: Work::Store { reduction },
             shared_reduction: None,
             carried: scene.warp.carried_by(lane, scene.mask),
+            arrives_at: 0,
         };
         match (&copy.kind, &copy.mbarrier) {
             (BulkKind::ToGlobal { .. } | BulkKind::ToTensor(_), _) => {

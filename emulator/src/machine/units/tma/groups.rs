@@ -40,6 +40,9 @@ impl Worker<'_> {
                     let done = groups.current.saturating_sub(open.into());
                     groups.waited = groups.waited.max(done);
                     self.complete_groups_below(scene, lane as u32, done)?;
+                    let only_read = op == GroupOp::WaitRead(open);
+                    let time = &mut scene.warp.time;
+                    time.wait_for_stores(lane as u32, done, only_read);
                     if op == GroupOp::Wait(open) {
                         let actor = scene.bulk_writes(lane as u32);
                         let learn = |clocks: &mut Clocks| clocks.advance(actor, done as u32);

@@ -56,6 +56,7 @@ impl Worker<'_> {
                 },
                 shared_reduction: op.reduction,
                 carried: scene.warp.carried_by(lane, scene.mask),
+                arrives_at: 0,
             };
             self.start_load(scene, pending)?;
         }

@@ -7,7 +7,7 @@ use diag::Code;
 use ir::OpError;
 use ir::elem::Elem;
 use ir::entity::Value;
-use ir::ops::debug::{Assert, Assume, Hint, HintKind, Print};
+use ir::ops::debug::{Assert, Assume, Hint, HintKind, Mark, MarkKind, Print};
 use layout::Dims;
 
 /// A fact about an index or pointer.
@@ -51,6 +51,19 @@ pub(crate) fn device_print(prefix: &str, operands: &[Value], at: At) {
         let op = Print {
             prefix: prefix.into(),
             operands: operands.iter().copied().collect(),
+        };
+        trace.push(op, &[], at);
+    });
+}
+
+/// A moment or the beginning or end of a range in timelines.
+#[inline(never)]
+pub(crate) fn mark(kind: MarkKind, name: &str, payload: Option<Value>, at: At) {
+    with(at, |trace| {
+        let op = Mark {
+            kind,
+            name: name.into(),
+            payload: payload.into(),
         };
         trace.push(op, &[], at);
     });

@@ -134,6 +134,16 @@ pub(crate) fn count_of(number: i128, what: &str, at: At) -> u32 {
     checked_count(number, &of, at).unwrap_or(1)
 }
 
+/// Says what a value is called in timelines.
+#[inline(never)]
+pub(crate) fn label_value(value: Value, label: &str) {
+    super::TRACE.with(|trace| {
+        if let Some(trace) = trace.borrow_mut().as_mut() {
+            trace.builder.func_mut().set_label(value, label);
+        }
+    });
+}
+
 /// Gives the value of a `let` the author's name for it.
 #[inline(never)]
 pub(crate) fn name_value(value: Value, name: &str) {

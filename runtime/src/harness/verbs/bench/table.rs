@@ -171,6 +171,7 @@ mod tests {
                 compiled: None,
                 wall: None,
                 warp_instructions: None,
+                trace: None,
             }],
             timings: vec![timing],
             tensor_bytes: 384 << 20,

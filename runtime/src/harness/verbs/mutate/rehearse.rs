@@ -175,6 +175,7 @@ impl Rehearsal<'_> {
             seed: schedule.seed,
             max_steps: self.max_steps,
             prints: false,
+            is_timed: false,
             checks: Checks {
                 strict: schedule.strict,
                 ..defaults.checks
