@@ -113,7 +113,7 @@ impl Devices<'_> {
     /// The order of a round.
     fn order(&mut self) {
         match self.workers[0].context.policy.turns {
-            Turns::InOrder => {}
+            Turns::InOrder | Turns::Earliest => {}
             Turns::Reversed => self.running.sort_by_key(|c| std::cmp::Reverse(c.number)),
             Turns::Random | Turns::StarvedWarpgroup | Turns::StarvedCta => {
                 for last in (1..self.running.len()).rev() {

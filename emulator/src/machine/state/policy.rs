@@ -82,6 +82,7 @@ impl Policy {
         if launch.is_timed {
             return Policy {
                 turns: Turns::Earliest,
+                remote: When::Soon,
                 copies: When::Soon,
                 products: When::Late,
             };
