@@ -27,7 +27,7 @@ from manifest import launch_spec
 # Depth, that of the values, heads, tokens.
 SHAPES = ((128, 128, 16, 16384), (128, 128, 64, 4096), (128, 128, 128, 2048), (64, 64, 32, 16384), (64, 64, 128, 4096), (96, 96, 16, 16384),
           (192, 128, 16, 16384), (256, 256, 8, 16384), (256, 256, 32, 4096))
-QUERIES, GROUPS = 64, 2
+GROUPS = 2
 # Further than any key is.
 FAR = 1 << 29
 
@@ -38,8 +38,9 @@ class Ours:
     def __init__(self, folder, tensors, causal, scale, variant):
         _, heads, tokens, depth = tensors["q"].shape
         values = tensors["v"].shape[3]
-        blocks = -(-tokens // QUERIES)
-        rows, keys = heads * blocks * QUERIES, 128 if depth <= 128 else 64
+        queries, keys = 128 if depth <= 64 else 64, 128 if depth <= 128 else 64
+        blocks = -(-tokens // queries)
+        rows = heads * blocks * queries
         none = torch.zeros(4, device="cuda", dtype=torch.int32)
         self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
                             sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + heads * blocks * GROUPS, device="cuda", dtype=torch.int32),
@@ -50,9 +51,9 @@ class Ours:
             numbers |= {f"{name}_batch": heads * tokens * values, f"{name}_head": tokens * values, f"{name}_token": values}
         for name, columns in (("", depth), ("dk_", depth), ("dv_", values)):
             numbers |= {f"{name}batch_stride": heads * tokens * columns, f"{name}head_stride": tokens * columns, f"{name}token_stride": columns}
-        stems = ((f"backward_begin-bf16-{depth}-{values}", [blocks, heads, 1]),
+        stems = ((f"backward_begin-bf16-{depth}-{values}-{queries}", [blocks, heads, 1]),
                  (f"backward-bf16-{depth}-{values}-{variant}-Plain", [-(-tokens // keys), heads, 1]),
-                 (f"backward_end-bf16-{depth}", [blocks * GROUPS, heads, 1]))
+                 (f"backward_end-bf16-{depth}-{queries}", [blocks * GROUPS, heads, 1]))
         self.launches = [self.launch(folder, stem, grid, numbers) for stem, grid in stems]
 
     def launch(self, folder, stem, grid, numbers):

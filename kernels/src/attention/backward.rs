@@ -4,21 +4,23 @@
 //! dS = P ∘ (dO · Vᵀ - δ) ∘ f', dK = scale · dSᵀ · Q and dQ = scale · dS · K. A CTA owns a block of keys and loops over the blocks of
 //! queries that see them, so that dK and dV stay in registers. Scores are computed transposed: then P and dS are in registers in the layout
 //! of operand A of `wgmma`. Many CTAs contribute to each block of dQ, which is accumulated in f32 in global memory. How two warpgroups divide
-//! a block depends on the depth: see `backward_part.rs`.
+//! a block depends on the depth: see `backward_part.rs`. From depth 96 on, a warp for each warpgroup adds its terms from
+//! shared memory, by bulk copies, so that consumers have registers for the rest; at depth 256, for whose terms shared memory has no place,
+//! and at depth 64, where it is faster, consumers add from their registers.
 //!
 //! Atomic additions come in any order, so the last bits of dQ vary between runs. If `ORDERED`, each block of dQ has a counter of the terms it
 //! has, and a CTA adds its own after those of all preceding blocks of keys. A CTA waits only for CTAs with lower numbers; numbers
 //! are drawn from a ticket, so those CTAs are already resident. Every CTA visits blocks of queries in descending order then: with a causal mask, too,
-//! all CTAs of a head begin at the same block, follow at a distance of a few blocks, and wait once. A warp for each warpgroup adds its terms, from
-//! shared memory, and waits until they are added, so that consumers only wait for their buffer. Where shared memory has no place for
-//! them, consumers add, and count a block in the next step, behind products that are in flight.
+//! all CTAs of a head begin at the same block, follow at a distance of a few blocks, and wait once. The warps
+//! that add wait until terms are added, so that consumers only wait for their buffer; they do so at depth 64, too. Where shared memory has no place for
+//! terms, consumers add, and count a block in the next step, behind products that are in flight.
 
 use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
 use super::backward_block::{Block, Rows, Tiles};
-use super::backward_part::{GROUPS, Part, QUERIES, keys_of, share_of, swizzle_of_keys};
+use super::backward_part::{GROUPS, Part, keys_of, queries_of, share_of, swizzle_of_keys};
 use super::backward_step::Consumer;
 use super::dropout::Drops;
 use super::key_blocks::KeyBlocks;
@@ -67,11 +69,14 @@ pub fn backward<
     const ORDERED: bool,
     M: Differentiable,
 >(
-    #[block([1, 1, QUERIES, D], swizzle::<T>(share_of(D, D), 4))] q: TensorMap<T>,
-    #[block([1, 1, keys_of(D), D], swizzle_of_keys::<T>(D, 4))] k: TensorMap<T>,
+    #[block([1, 1, queries_of(D, M::DROPS), D], swizzle::<T>(share_of(D, D), 4))] q: TensorMap<T>,
+    #[block([1, 1, keys_of(D), D], swizzle_of_keys::<T>(D, queries_of(D, M::DROPS), 4))]
+    k: TensorMap<T>,
     #[block([1, 1, keys_of(D), DV], swizzle::<T>(share_of(DV, D), 4))] v: TensorMap<T>,
-    #[block([1, 1, QUERIES, DV], swizzle::<T>(share_of(DV, D), 4))] dout: TensorMap<T>,
-    #[block([1, 1, ROWS, share_of(D, D)], swizzle_of_keys::<T>(D, 4))] dk: TensorMap<T>,
+    #[block([1, 1, queries_of(D, M::DROPS), DV], swizzle::<T>(share_of(DV, D), 4))] dout: TensorMap<
+        T,
+    >,
+    #[block([1, 1, ROWS, share_of(D, D)], swizzle_of_keys::<T>(D, queries_of(D, M::DROPS), 4))] dk: TensorMap<T>,
     #[block([1, 1, ROWS, share_of(DV, D)], swizzle::<T>(share_of(DV, D), 4))] dv: TensorMap<T>,
     dk_rows: Ptr<T>,
     dv_rows: Ptr<T>,
@@ -101,6 +106,7 @@ pub fn backward<
     dropped: i32,
 ) {
     assume((query_heads > 0) & (queries > 0) & (keys > 0) & (chunk > 0));
+    let block_queries = queries_of(D, M::DROPS);
     let problem = KeyBlocks {
         lengths: Lengths {
             is_ragged: is_ragged != 0,
@@ -114,11 +120,11 @@ pub fn backward<
         block_stride,
         score_scale,
         data,
-        block: [QUERIES, keys_of(D)],
+        block: [block_queries, keys_of(D)],
         modifier: PhantomData::<fn() -> M>,
     };
     let block = Block::of_program(problem, turns, ORDERED);
-    let tiles = Tiles::<T>::alloc([D, DV], ORDERED);
+    let tiles = Tiles::<T>::alloc([D, DV], block_queries, ORDERED);
     let differentiate = |group: usize| {
         let consumer = Consumer {
             block,
@@ -144,14 +150,18 @@ pub fn backward<
         ];
         let Part {
             keys, of_dk, of_dv, ..
-        } = Part::of(group, [D, DV]);
+        } = Part::of(group, [D, DV], block_queries);
         // All products have read K and V, whose buffers the gradients reuse.
         tiles.both.sync();
         let [k_rows, v_rows] = [(tiles.k, of_dk.clone()), (tiles.v, of_dv.clone())]
             .map(|(tile, columns)| tile.index(0).slice(0, keys.clone()).slice(1, columns));
         v_rows.store(gradients.dv.wait_all().cast::<T>());
         k_rows.store((gradients.dk.wait_all() * scale).cast::<T>());
-        block.store(rows, [k_rows, v_rows], Part::of(group, [D, DV]));
+        block.store(
+            rows,
+            [k_rows, v_rows],
+            Part::of(group, [D, DV], block_queries),
+        );
     };
     let load = || {
         block.load([q, k, v, dout], [log2_sum, delta], tiles);
@@ -164,7 +174,7 @@ pub fn backward<
         .worker(Warps(1).registers(of_producer), load);
     let parts = match tiles.dq {
         Some(terms) => parts.workers(0..GROUPS, Warps(1).registers(of_producer), |group| {
-            block.add_in_order(group, terms[group], sums, QUERIES * D / GROUPS);
+            block.add_terms(group, terms[group], sums, block_queries * D / GROUPS);
         }),
         None => parts,
     };

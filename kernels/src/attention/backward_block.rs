@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::backward_part::{
-    GROUPS, Part, QUERIES, divides_columns, has_adders, keys_of, share_of, swizzle_of_keys,
+    GROUPS, Part, divides_columns, has_adders, keys_of, share_of, swizzle_of_keys,
 };
 use super::key_blocks::{KeyBlock, KeyBlocks, Seeing, Unmasked, store_rows};
 use super::mainloop::swizzle;
@@ -37,15 +37,15 @@ pub(super) struct Tiles<T> {
 
 impl<T: Element> Tiles<T> {
     #[device]
-    pub(super) fn alloc([depth, values]: [usize; 2], is_ordered: bool) -> Self {
+    pub(super) fn alloc([depth, values]: [usize; 2], queries: usize, is_ordered: bool) -> Self {
         let keys = keys_of(depth);
-        let k = Smem::<T>::alloc([1, keys, depth], swizzle_of_keys::<T>(depth, 2));
+        let k = Smem::<T>::alloc([1, keys, depth], swizzle_of_keys::<T>(depth, queries, 2));
         let v = Smem::<T>::alloc([1, keys, values], swizzle::<T>(share_of(values, depth), 2));
         let keys_full = Mbarrier::alloc(1);
         let of_queries = |columns: usize| {
             let layout = swizzle::<T>(share_of(columns, depth), 2);
-            let tiles = Smem::<T>::alloc([STAGES, QUERIES, columns], layout);
-            let lines = Smem::<f32>::alloc([STAGES, QUERIES], Swizzled::plain([0]));
+            let tiles = Smem::<T>::alloc([STAGES, queries, columns], layout);
+            let lines = Smem::<f32>::alloc([STAGES, queries], Swizzled::plain([0]));
             Pipeline::new(
                 (tiles, lines),
                 Producers::Tma,
@@ -53,11 +53,11 @@ impl<T: Element> Tiles<T> {
             )
         };
         let (of_q, of_dout) = (of_queries(depth), of_queries(values));
-        let of_scores = || Smem::<T>::alloc([STAGES, keys, QUERIES], swizzle::<T>(QUERIES, 2));
+        let of_scores = || Smem::<T>::alloc([STAGES, keys, queries], swizzle::<T>(queries, 2));
         let ds = of_scores();
         let p = divides_columns(depth).then(of_scores);
         let of_dq = |_| {
-            let half = QUERIES * depth / GROUPS;
+            let half = queries * depth / GROUPS;
             let tile = Smem::<f32>::alloc([1, half], Swizzled::plain([0]));
             Pipeline::new(tile, Producers::Stores { warps: 4 }, Consumers::warps(1))
         };
@@ -196,7 +196,9 @@ impl<M: Differentiable> Block<M> {
     /// Waits until the terms of all preceding blocks of keys have been added to half `half_block` of a block of dQ.
     #[device]
     pub(super) fn await_turn(self, step: Step, half_block: Scalar<i32>) {
-        let first = self.problem.first_seen(self.at, step.block * QUERIES);
+        let first = self
+            .problem
+            .first_seen(self.at, step.block * self.problem.block[0]);
         let before = self.number - first;
         let turn = self.turns.at(half_block + 1);
         turn.acquire().atomic_poll(|terms| terms == before);
@@ -208,10 +210,10 @@ impl<M: Differentiable> Block<M> {
         self.turns.at(half_block + 1).release().atomic_add(1);
     }
 
-    /// Adds the terms of dQ of warpgroup `group`, half blocks of `elements`, to `sums` in the order of blocks of keys. The buffer is
-    /// filled again as soon as it has been read; a term is counted when it has been added.
+    /// Adds the terms of dQ of warpgroup `group`, half blocks of `elements`, to `sums`. The buffer is filled again as soon as it has been read. If
+    /// ordered, terms are added in the order of blocks of keys, and one is counted when it has been added.
     #[device]
-    pub(super) fn add_in_order(
+    pub(super) fn add_terms(
         self,
         group: usize,
         terms: Pipeline<Smem<f32>>,
@@ -225,7 +227,9 @@ impl<M: Differentiable> Block<M> {
                 let step = self.step(member, number);
                 let half_block = step.row_block * GROUPS + group;
                 let stage = terms.consumer_wait(terms.of_fill(step.fill));
-                self.await_turn(step, half_block);
+                if self.is_ordered {
+                    self.await_turn(step, half_block);
+                }
                 let to = sums + half_block.cast::<i64>() * elements as i64;
                 // A copy takes a power of two of elements.
                 let copied = 1usize << elements.trailing_zeros();
@@ -235,8 +239,10 @@ impl<M: Differentiable> Block<M> {
                 }
                 tma_store_wait_read(0);
                 terms.consumer_release(stage);
-                tma_store_wait(0);
-                self.pass_turn(half_block);
+                if self.is_ordered {
+                    tma_store_wait(0);
+                    self.pass_turn(half_block);
+                }
             }
         }
     }
@@ -261,8 +267,8 @@ impl<M: Differentiable> Block<M> {
             let member = self.member(member);
             for number in range(first, end) {
                 let step = self.step(member, number);
-                let token = at.starts[0] + step.block * QUERIES;
-                let first_row = step.row_block * QUERIES;
+                let token = at.starts[0] + step.block * self.problem.block[0];
+                let first_row = step.row_block * self.problem.block[0];
                 for (pipeline, map, line) in
                     [(tiles.of_q, q, log2_sum), (tiles.of_dout, dout, delta)]
                 {

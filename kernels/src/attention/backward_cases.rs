@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tilekit::prelude::*;
 
 use super::backward::{backward, backward_arguments};
-use super::backward_part::{GROUPS, QUERIES, block_stride, keys_of};
+use super::backward_part::{GROUPS, block_stride, keys_of, queries_of};
 use super::backward_passes::{backward_begin, backward_end};
 use super::dropout::Dropout;
 use super::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 use super::plan::{Mask, Numbers, Sizes, Tile};
+use super::problem::ROWS;
 use super::reference::{Attention, CAUSAL, FULL, Scores, Setup, WINDOW, numbers};
 
 /// The results of forward, rounded as it rounds them.
@@ -116,8 +117,14 @@ impl<T: Float + DeviceElement> Given<T> {
     fn blocks(&self) -> [usize; 2] {
         let Sizes { batch, queries, .. } = self.attention.sizes;
         let (_, tokens) = self.attention.rows(0);
-        let stride = block_stride(tokens, batch, self.setup.is_ragged);
-        [queries.div_ceil(QUERIES), stride]
+        let block = self.block();
+        let stride = block_stride(block, tokens, batch, self.setup.is_ragged);
+        [queries.div_ceil(block), stride]
+    }
+
+    /// Queries of a block.
+    fn block(&self) -> usize {
+        queries_of(self.attention.sizes.depths[0], self.setup.dropout.is_some())
     }
 
     /// Batch, heads, tokens and columns of queries or keys, and the strides.
@@ -154,7 +161,7 @@ impl<T: Float + DeviceElement> Made<T> {
         } = attention.sizes;
         let (batches, _) = attention.rows(0);
         let blocks = batches * heads * given.blocks()[1];
-        let rows = blocks * QUERIES;
+        let rows = blocks * given.block();
         let [delta, log2_sum] = ["delta", "log2_sum"].map(|name| case.output::<f32>(name, [rows]));
         Made {
             delta,
@@ -178,9 +185,18 @@ where
 {
     let given = Given::<T>::new(case, setup, [D, DV]);
     let made = Made::new(case, &given);
-    launch_begin::<T, D, DV>(case, &given, &made)?;
+    let is_wide = given.block() > ROWS;
+    if is_wide {
+        launch_begin::<T, D, DV, { GROUPS * ROWS }>(case, &given, &made)?;
+    } else {
+        launch_begin::<T, D, DV, ROWS>(case, &given, &made)?;
+    }
     launch_gradients::<T, D, DV, ORDERED, M>(case, &given, &made)?;
-    launch_end::<T, D>(case, &given, &made)?;
+    if is_wide {
+        launch_end::<T, D, { GROUPS * ROWS }>(case, &given, &made)?;
+    } else {
+        launch_end::<T, D, ROWS>(case, &given, &made)?;
+    }
     expect(case, &given, &made)?;
     let Sizes {
         batch,
@@ -195,7 +211,7 @@ where
     Ok(())
 }
 
-fn launch_begin<T, const D: usize, const DV: usize>(
+fn launch_begin<T, const D: usize, const DV: usize, const QUERIES: usize>(
     case: &mut Case,
     given: &Given<T>,
     made: &Made<T>,
@@ -213,7 +229,7 @@ where
     let (_, tokens) = given.attention.rows(0);
     let [of_batch, of_row_head, of_token] = given.strides_of_queries(DV);
     case.launch(
-        backward_begin::<T, D, DV>,
+        backward_begin::<T, D, DV, QUERIES>,
         grid([of_longest, heads, batch]),
         (
             &given.out,
@@ -296,7 +312,11 @@ where
     Ok(())
 }
 
-fn launch_end<T, const D: usize>(case: &mut Case, given: &Given<T>, made: &Made<T>) -> CaseResult
+fn launch_end<T, const D: usize, const QUERIES: usize>(
+    case: &mut Case,
+    given: &Given<T>,
+    made: &Made<T>,
+) -> CaseResult
 where
     T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
@@ -309,7 +329,7 @@ where
     let [of_longest, of_head] = given.blocks();
     let [of_batch, of_row_head, of_token] = given.strides_of_queries(D);
     case.launch(
-        backward_end::<T, D>,
+        backward_end::<T, D, QUERIES>,
         grid([of_longest * GROUPS, heads, batch]),
         (
             &made.sums,

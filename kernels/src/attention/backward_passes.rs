@@ -2,7 +2,8 @@
 
 use tilekit::prelude::*;
 
-use super::backward_part::{GROUPS, QUERIES, in_order_of_threads};
+use super::backward_part::{GROUPS, half_of_dq, in_order_of_threads};
+use super::problem::ROWS;
 use super::spans::Lengths;
 
 /// Rows that a program reads at a time.
@@ -29,19 +30,24 @@ struct QueryBlock {
 }
 
 #[device]
-fn query_block(lengths: Lengths, number: Scalar<i32>, block_stride: Scalar<i32>) -> QueryBlock {
+fn query_block(
+    lengths: Lengths,
+    number: Scalar<i32>,
+    size: usize,
+    block_stride: Scalar<i32>,
+) -> QueryBlock {
     let (head, sequence) = (program_id(1), program_id(2));
     let [starts, of_sequence] = lengths.of(sequence);
     let batch = select(lengths.is_ragged, 0, sequence);
     let line = batch * num_programs(1) + head;
-    let first = number * QUERIES;
+    let first = number * size;
     QueryBlock {
         batch,
         head,
         first,
         token: starts[0] + first,
         queries: of_sequence[0],
-        number: line * block_stride + lengths.first_block(sequence, starts, QUERIES) + number,
+        number: line * block_stride + lengths.first_block(sequence, starts, size) + number,
     }
 }
 
@@ -50,17 +56,18 @@ fn query_block(lengths: Lengths, number: Scalar<i32>, block_stride: Scalar<i32>)
 /// sequence, each head, and each batch.
 ///
 /// Rows of `out` and `dout` are their strides apart, of batches, heads and tokens; `lse` is `[batch, heads, row_stride]`. With `is_ragged`, batches
-/// are concatenated sequences, which begin at `query_offsets`. The results have 64 rows for each block of queries, and a head has
+/// are concatenated sequences, which begin at `query_offsets`. The results have `QUERIES` rows for each block of queries, and a head has
 /// `block_stride` blocks. A row that sees no key, and one past the end of its sequence, has a `log2_sum` of inf, so that its P is 0.
 #[kernel(warps = 4, instances(
-    <bf16, 64, 64>,
-    <bf16, 96, 96>,
-    <bf16, 128, 128>,
-    <bf16, 192, 128>,
-    <bf16, 256, 256>,
-    <f16, 128, 128>
+    <bf16, 64, 64, 128>,
+    <bf16, 64, 64, 64>,
+    <bf16, 96, 96, 64>,
+    <bf16, 128, 128, 64>,
+    <bf16, 192, 128, 64>,
+    <bf16, 256, 256, 64>,
+    <f16, 128, 128, 64>
 ))]
-pub fn backward_begin<T: Float, const D: usize, const DV: usize>(
+pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: usize>(
     #[readonly] out: Ptr<T>,
     #[readonly] dout: Ptr<T>,
     #[readonly] lse: Ptr<f32>,
@@ -86,7 +93,7 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize>(
         queries,
         keys: queries,
     };
-    let block = query_block(lengths, program_id(0), block_stride);
+    let block = query_block(lengths, program_id(0), QUERIES, block_stride);
     if (program_id(0) == 0) & (program_id(1) == 0) & (program_id(2) == 0) {
         turns.at(0).store(0);
     }
@@ -125,17 +132,18 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize>(
 }
 
 /// Computes `dq = scale · sums`, rounded, after [`backward`](super::backward::backward). A program for each
-/// half, of the columns, of a block of queries of the longest sequence, each head, and each batch; the other arguments are as for
+/// half of a block of queries of the longest sequence, each head, and each batch; the other arguments are as for
 /// [`backward_begin`].
 #[kernel(warps = 4, instances(
-    <bf16, 64>,
-    <bf16, 96>,
-    <bf16, 128>,
-    <bf16, 192>,
-    <bf16, 256>,
-    <f16, 128>
+    <bf16, 64, 128>,
+    <bf16, 64, 64>,
+    <bf16, 96, 64>,
+    <bf16, 128, 64>,
+    <bf16, 192, 64>,
+    <bf16, 256, 64>,
+    <f16, 128, 64>
 ))]
-pub fn backward_end<T: Float, const D: usize>(
+pub fn backward_end<T: Float, const D: usize, const QUERIES: usize>(
     #[readonly] sums: Ptr<f32>,
     dq: Ptr<T>,
     #[align(4)] query_offsets: Ptr<i32>,
@@ -154,19 +162,21 @@ pub fn backward_end<T: Float, const D: usize>(
         keys: queries,
     };
     let group = program_id(0) % GROUPS;
-    let block = query_block(lengths, program_id(0) / GROUPS, block_stride);
+    let number = program_id(0) / GROUPS;
+    let block = query_block(lengths, number, QUERIES, block_stride);
     if block.first < block.queries {
-        let half = D / 2;
+        let half = half_of_dq(0, D, QUERIES)[1].len();
+        let [next_rows, next_columns] = half_of_dq(1, D, QUERIES).map(|part| part.start);
         let of_half = Wgmma::new([4, 1], [64, half, 16]);
-        let order = in_order_of_threads(zeros([QUERIES, half], of_half), half).layout();
-        let first = (block.number * GROUPS + group).cast::<i64>() * (QUERIES * half) as i64;
-        let sum = (sums + first).at(arange(0..QUERIES * half, order)).load();
+        let order = in_order_of_threads(zeros([ROWS, half], of_half), half).layout();
+        let first = (block.number * GROUPS + group).cast::<i64>() * (ROWS * half) as i64;
+        let sum = (sums + first).at(arange(0..ROWS * half, order)).load();
         let sum = (sum * scale).reshape([half / 8, 4, 8, 4, 2, 2]);
-        let sum = sum.permute([1, 4, 2, 0, 3, 5]).reshape([QUERIES, half]);
+        let sum = sum.permute([1, 4, 2, 0, 3, 5]).reshape([ROWS, half]);
         let layout = layout_of(half);
         let sum = sum.cast::<T>().convert_layout(layout.clone());
-        let row = arange(0..QUERIES, Slice::new(1, layout.clone()));
-        let column = group * half + arange(0..half, Slice::new(0, layout)).expand_dims(0);
+        let row = group * next_rows + arange(0..ROWS, Slice::new(1, layout.clone()));
+        let column = group * next_columns + arange(0..half, Slice::new(0, layout)).expand_dims(0);
         let (batch, head) = (block.batch.cast::<i64>(), block.head.cast::<i64>());
         let first = batch * batch_stride + head * head_stride;
         let token = (block.token + row).cast::<i64>();

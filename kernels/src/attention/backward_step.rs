@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::backward_block::{Block, Member, STAGES, Tiles};
-use super::backward_part::{GROUPS, Part, QUERIES, divides_columns, in_order_of_threads};
+use super::backward_part::{GROUPS, Part, divides_columns, half_of_dq, in_order_of_threads};
 use super::dropout::{Corner, Drops};
 use super::modifier::Differentiable;
 use super::problem::ROWS;
@@ -33,7 +33,7 @@ pub(super) struct Sums {
 
 impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
     fn part(self) -> Part {
-        Part::of(self.group, self.depths)
+        Part::of(self.group, self.depths, self.block.problem.block[0])
     }
 
     /// Whether the consumers order the terms of dQ themselves.
@@ -119,7 +119,8 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
         let step = block.step(member, number);
 
         let scores = || Accumulator::<f32>::zeros([ROWS, part.queries.len()], of_scores.clone());
-        let query = step.block * QUERIES + column;
+        let first_query = step.block * block.problem.block[0];
+        let query = first_query + column;
         let q_stage = tiles.of_q.consumer_wait(tiles.of_q.of_fill(step.fill));
         let (q_tile, sum_line) = q_stage.tiles;
         let s = scores().mma(k_rows, q_tile.slice(0, part.queries.clone()).transpose());
@@ -133,12 +134,18 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
                 block.pass_turn(added);
             }
         }
-        let [sum, delta] = [sum_line, delta_line].map(|line| line.slice(0, part.queries.clone()));
-        let sum = sum.load(Slice::new(0, of_scores.clone()));
+        let load = |line: Smem<f32>| {
+            let line = line.slice(0, part.queries.clone());
+            line.load(Slice::new(0, of_scores.clone()))
+        };
+        // Scores of many queries leave no registers for their sums, which are loaded when the scores are there.
+        let is_wide = part.queries.len() > ROWS;
+        let early_sum = (!is_wide).then(|| load(sum_line));
         let place = block
             .problem
             .place(block.at, member.head, query.expand_dims(0), key);
         let s = M::scores(s.wait_older_than(1), place);
+        let sum = early_sum.unwrap_or_else(|| load(sum_line));
         let slopes = M::slopes(s);
         let s = if is_masked {
             select(
@@ -151,22 +158,22 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
         };
         let p = fma(s, self.log2_scale, -sum.expand_dims(0)).exp2();
         let dp = dp.wait_all();
-        let (kept_p, dp) = if M::DROPS {
+        let (p, kept_p, dp) = if M::DROPS {
             let at = Corner {
                 sequence: block.at.sequence,
                 head: member.head,
-                query: step.block * QUERIES + part.queries.start,
+                query: first_query + part.queries.start,
                 key: block.at.first + part.keys.start,
                 rows_are_keys: true,
             };
             let kept = self.drops.kept(p, [ROWS, part.queries.len()], at);
             let factor = self.drops.factor();
-            (
-                select(kept, p * factor, 0.0),
-                select(kept, dp * factor, 0.0),
-            )
+            // Weights are not negative: their signs say which are kept, and take no registers. A weight of 0 has no part in any gradient.
+            let p = select(kept, p, -p);
+            let dp = select(p > 0.0, dp * factor, 0.0);
+            (p.abs(), maximum(p * factor, 0.0), dp)
         } else {
-            (p, dp)
+            (p, p, dp)
         };
         let operand = |x: Tensor<f32>, columns: usize| {
             let of_rows = Wgmma::new([4, 1], [64, columns, 16]);
@@ -174,19 +181,20 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
                 .convert_layout_trivial(DotOperand::new(0, of_rows, 2))
         };
         let p_tile = tiles.p.map(|tiles| tiles.index(step.fill % STAGES));
-        let sum_dv = match p_tile {
-            Some(tile) => {
-                tile.slice(1, part.queries.clone())
-                    .store(kept_p.cast::<T>());
-                sum_dv
-            }
-            None => sum_dv.mma(operand(kept_p, self.depths[1]), dout_tile),
-        };
-        let delta = delta.load(Slice::new(0, of_scores.clone()));
+        if let Some(tile) = p_tile {
+            tile.slice(1, part.queries.clone())
+                .store(kept_p.cast::<T>());
+        }
+        let delta = load(delta_line);
         let p = slopes.map_or(p, |slopes| p * slopes);
         let ds = p * (dp - delta.expand_dims(0));
         let ds_tile = tiles.ds.index(step.fill % STAGES);
         let in_registers = (!divides_columns).then(|| operand(ds, self.depths[0]));
+        // P becomes an operand when dS has been computed, so that its registers are not needed twice.
+        let sum_dv = match p_tile {
+            Some(_) => sum_dv,
+            None => sum_dv.mma(operand(kept_p, self.depths[1]), dout_tile),
+        };
         match in_registers {
             Some(ds) => ds_tile.slice(0, mine).store(ds),
             None => ds_tile.slice(1, part.queries.clone()).store(ds.cast::<T>()),
@@ -198,12 +206,13 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
             None => sum_dv,
         };
         // dQ comes first: it is added while the product of dK is in flight.
-        let half = part.of_dq.len();
+        let [dq_rows, dq_columns] = half_of_dq(group, self.depths[0], block.problem.block[0]);
+        let half = dq_columns.len();
         let of_half = Wgmma::new([4, 1], [64, half, 16]);
-        let dq = Accumulator::<f32>::zeros([QUERIES, half], of_half);
+        let dq = Accumulator::<f32>::zeros([ROWS, half], of_half);
         let dq = dq.mma(
-            ds_tile.transpose(),
-            tiles.k.index(0).slice(1, part.of_dq.clone()),
+            ds_tile.slice(1, dq_rows).transpose(),
+            tiles.k.index(0).slice(1, dq_columns),
         );
         let sum_dk = match in_registers {
             Some(ds) => sum_dk.mma(ds, q_tile),
@@ -221,8 +230,8 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
             stage.tiles.store(dq);
             terms.commit(stage);
         } else {
-            let to = self.sums + half_block.cast::<i64>() * (QUERIES * half) as i64;
-            let to = to.at(arange(0..QUERIES * half, dq.layout()));
+            let to = self.sums + half_block.cast::<i64>() * (ROWS * half) as i64;
+            let to = to.at(arange(0..ROWS * half, dq.layout()));
             to.relaxed().atomic_add(dq);
         }
         let sum_dk = Accumulator::from_tensor(sum_dk.wait_all());

@@ -84,6 +84,8 @@ pub(super) type EndHandles<T> = (
 /// The kernels before and after the main loop, for given depths.
 pub(super) struct Passes<T> {
     pub(super) depths: [usize; 2],
+    /// Queries of a block.
+    pub(super) queries: usize,
     pub(super) begin: Instance<BeginHandles<T>>,
     pub(super) end: Instance<EndHandles<T>>,
 }
@@ -113,22 +115,24 @@ fn instance<H>(
 }
 
 macro_rules! passes {
-    ($($d:literal, $dv:literal;)*) => {
+    ($($d:literal, $dv:literal, $queries:literal;)*) => {
         vec![$(Passes {
             depths: [$d, $dv],
-            begin: instance([$d, $dv], |compiler| backward_begin::<T, $d, $dv>.compile(compiler)),
-            end: instance([$d, $dv], |compiler| backward_end::<T, $d>.compile(compiler)),
+            queries: $queries,
+            begin: instance([$d, $dv], |compiler| backward_begin::<T, $d, $dv, $queries>.compile(compiler)),
+            end: instance([$d, $dv], |compiler| backward_end::<T, $d, $queries>.compile(compiler)),
         }),*]
     };
 }
 
 pub(super) fn passes<T: Operand>() -> Vec<Passes<T>> {
     passes! {
-        64, 64;
-        96, 96;
-        128, 128;
-        192, 128;
-        256, 256;
+        64, 64, 128;
+        64, 64, 64;
+        96, 96, 64;
+        128, 128, 64;
+        192, 128, 64;
+        256, 256, 64;
     }
 }
 

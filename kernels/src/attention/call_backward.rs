@@ -6,7 +6,7 @@ use tilekit::LoadedKernel;
 use tilekit::prelude::*;
 
 use super::backward::backward_arguments;
-use super::backward_part::{GROUPS, QUERIES, block_stride, keys_of};
+use super::backward_part::{GROUPS, block_stride, keys_of, queries_of};
 use super::backward_table::{GradientInstance, Passes, gradients, passes};
 use super::call::{Attention, View};
 use super::check::{Checked, Strides};
@@ -55,7 +55,12 @@ impl<T: Operand> Call<'_, T> {
     fn block_stride(&self) -> usize {
         let queries = self.qkv[0].place().shape[2];
         let is_ragged = self.options.lengths.is_some();
-        block_stride(queries, self.checked.sizes.batch, is_ragged)
+        block_stride(self.block(), queries, self.checked.sizes.batch, is_ragged)
+    }
+
+    /// Queries of a block.
+    fn block(&self) -> usize {
+        queries_of(self.checked.sizes.depths[0], self.options.dropout.is_some())
     }
 }
 
@@ -196,7 +201,9 @@ impl Attention {
     ) -> Result<()> {
         let depths = call.checked.sizes.depths;
         let passes = passes::<T>();
-        let of_depths = |passes: &(usize, Passes<T>)| passes.1.depths == depths;
+        let of_depths = |passes: &(usize, Passes<T>)| {
+            passes.1.depths == depths && passes.1.queries == call.block()
+        };
         let (index, passes) = passes
             .into_iter()
             .enumerate()
@@ -225,7 +232,11 @@ impl Attention {
         let nothing = &self.workspace(call.stream)?.nothing;
         begin.launch(
             call.stream,
-            grid([sizes.queries.div_ceil(QUERIES), sizes.heads, sizes.batch]),
+            grid([
+                sizes.queries.div_ceil(call.block()),
+                sizes.heads,
+                sizes.batch,
+            ]),
             (
                 out,
                 dout,
@@ -315,7 +326,7 @@ impl Attention {
         let of_dq = Strides::of(dq);
         let sizes = call.checked.sizes;
         let nothing = &self.workspace(call.stream)?.nothing;
-        let halves = sizes.queries.div_ceil(QUERIES) * GROUPS;
+        let halves = sizes.queries.div_ceil(call.block()) * GROUPS;
         end.launch(
             call.stream,
             grid([halves, sizes.heads, sizes.batch]),
@@ -341,7 +352,8 @@ impl Attention {
     fn gradient_rows<T: Operand>(&self, call: &Call<'_, T>) -> Result<Arc<GradientRows>> {
         let shape = &call.qkv[0].place().shape;
         let blocks = shape[0] * shape[1] * call.block_stride();
-        let needed = [blocks, blocks * QUERIES * shape[3]];
+        let rows = blocks * call.block();
+        let needed = [rows, rows * shape[3]];
         let workspace = self.workspace(call.stream)?;
         let mut kept = workspace
             .gradients

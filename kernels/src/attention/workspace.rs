@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use tilekit::Device;
 use tilekit::prelude::*;
 
-use super::backward_part::{GROUPS, QUERIES};
+use super::backward_part::GROUPS;
 use super::error::Result;
+use super::problem::ROWS;
 
 /// The workspace that the launches of one stream share; they run in order.
 pub(super) struct Workspace {
@@ -31,26 +32,26 @@ impl Workspace {
     }
 }
 
-/// The numbers that the kernels of a backward pass keep for each row of Q, in blocks of 64.
+/// The numbers that the kernels of a backward pass keep for each row of Q, in whole blocks.
 pub(super) struct GradientRows {
-    /// Blocks of 64 rows, and the elements of all of them.
+    /// Rows, and the elements of all of them.
     pub(super) room: [usize; 2],
     pub(super) delta: Buffer<f32>,
     pub(super) log2_sum: Buffer<f32>,
     /// The accumulator of dQ.
     pub(super) sums: Buffer<f32>,
-    /// A ticket, and two counters for each block.
+    /// A ticket, and two counters for each block, which has 64 rows or more.
     pub(super) turns: Buffer<i32>,
 }
 
 impl GradientRows {
-    pub(super) fn new(device: &Device, [blocks, elements]: [usize; 2]) -> Result<GradientRows> {
+    pub(super) fn new(device: &Device, [rows, elements]: [usize; 2]) -> Result<GradientRows> {
         Ok(GradientRows {
-            room: [blocks, elements],
-            delta: Buffer::new(device, blocks * QUERIES)?,
-            log2_sum: Buffer::new(device, blocks * QUERIES)?,
+            room: [rows, elements],
+            delta: Buffer::new(device, rows)?,
+            log2_sum: Buffer::new(device, rows)?,
             sums: Buffer::new(device, elements)?,
-            turns: Buffer::new(device, 1 + blocks * GROUPS)?,
+            turns: Buffer::new(device, 1 + rows / ROWS * GROUPS)?,
         })
     }
 }
