@@ -15,6 +15,8 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
+pub use crate::kept::digest;
+use crate::kept::{hex, user_folder};
 use crate::ptxas::{Assembled, AssemblyReport};
 
 /// The size that the folder is kept below, in bytes.
@@ -58,16 +60,7 @@ impl CubinCache {
     /// The cache of this user: `$TILEKIT_CACHE_DIR`, else `$XDG_CACHE_HOME/tilekit`, else `~/.cache/tilekit`. An empty
     /// `$TILEKIT_CACHE_DIR` turns it off.
     pub fn of_user() -> CubinCache {
-        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-        let set = |path: &PathBuf| !path.as_os_str().is_empty();
-        let folder = match variable("TILEKIT_CACHE_DIR") {
-            Some(folder) => Some(folder).filter(set),
-            // A relative one is to be passed over (XDG Base Directory Specification).
-            None => variable("XDG_CACHE_HOME")
-                .filter(|path| path.is_absolute())
-                .or_else(|| variable("HOME").filter(set).map(|home| home.join(".cache")))
-                .map(|caches| caches.join("tilekit")),
-        };
+        let folder = user_folder();
         CubinCache {
             folder,
             limit_bytes: DEFAULT_LIMIT_BYTES,
@@ -257,19 +250,6 @@ fn decode(content: &[u8]) -> Option<Assembled> {
         cubin: cubin.to_vec(),
         report: AssemblyReport::parse(&log),
         log,
-    })
-}
-
-/// The SHA-256 of what is exported, in hexadecimal digits.
-pub fn digest(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
     })
 }
 

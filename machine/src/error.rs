@@ -60,7 +60,7 @@ impl fmt::Display for Error {
             Error::Ptxas(failure) => write!(f, "{failure}"),
             Error::NoDisassembler => write!(
                 f,
-                "neither nvdisasm nor cuobjdump was found; `pip install nvidia-cuda-nvdisasm`, or set CUDA_HOME"
+                "neither nvdisasm nor cuobjdump was found; `cargo tilekit doctor --fix` fetches nvdisasm, or set CUDA_HOME"
             ),
             Error::Tool { program, reason } => write!(f, "{}: {reason}", program.display()),
             Error::Cuda(failure) => write!(f, "{failure}"),
@@ -90,7 +90,7 @@ fn write_no_ptxas(f: &mut fmt::Formatter<'_>, rejected: &[Candidate]) -> fmt::Re
     };
     write!(
         f,
-        "{what} was found; `pip install nvidia-cuda-nvcc`, or set PTXAS or CUDA_HOME"
+        "{what} was found; `cargo tilekit doctor --fix` fetches one, or set PTXAS or CUDA_HOME"
     )?;
     rejected.iter().try_for_each(|candidate| {
         let (path, origin) = (candidate.path.display(), candidate.origin);

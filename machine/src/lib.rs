@@ -6,6 +6,7 @@ pub mod cache;
 pub mod cublas;
 pub mod driver;
 mod error;
+mod kept;
 pub mod nvml;
 pub mod process;
 pub mod ptxas;

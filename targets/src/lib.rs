@@ -9,6 +9,7 @@
 mod every_target;
 mod facts;
 mod limits;
+mod occupancy;
 mod products;
 mod sm_90a;
 
@@ -21,6 +22,7 @@ pub use limits::{
     AccessLimits, ClusterLimits, CtaLimits, MbarrierLimits, RegisterLimits, SmLimits, SwizzleSpans,
     TensorMapLimits,
 };
+pub use occupancy::{Limiter, Occupancy};
 pub use products::{MatrixType, Mma, ProductTypes, Wgmma, describe_products};
 pub use sm_90a::SM_90A;
 

@@ -11,8 +11,9 @@ use protocol::Exit;
 
 pub(crate) use options::{CargoOptions, Color, OutputOptions};
 pub(crate) use verbs::{
-    Bench, Build, Check, Checks, Completions, Explain, Export, Inspect, Isolation, Layout,
-    LayoutView, Mutate, New, Run, RunInOrder, Selection, Snapshot, StageName, Test, Trace, Tune,
+    Bench, BeneathName, Build, Check, Checks, Completions, Doctor, Explain, Export, Inspect,
+    Isolation, Layout, LayoutView, Mutate, New, Run, RunInOrder, Selection, Snapshot, StageName,
+    Test, Trace, Tune,
 };
 
 /// Build, check, run, snapshot and draw TileKit kernels.
@@ -61,7 +62,7 @@ pub(crate) enum Command {
     /// Draw a layout: which thread owns each element of a tensor, or its offset in shared memory
     Layout(Layout),
     /// Check GPU, driver, ptxas and package, and say how to fix what is missing
-    Doctor,
+    Doctor(Doctor),
     /// Explain an error code, such as TK0001; without a code, list them
     Explain(Explain),
     /// Prepare the package of the current folder: write tests/tilekit.rs

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use protocol::request::{self, Shard, SizeOverride};
+use protocol::request::{self, Shard, SizeOverride, SourceLine};
 
 use super::value::{self, TensorShape};
 
@@ -300,6 +300,7 @@ pub(crate) enum Keep {
     Last,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Debug, Args)]
 pub(crate) struct Snapshot {
     #[command(flatten)]
@@ -313,6 +314,10 @@ pub(crate) struct Snapshot {
     /// Show each difference and ask; in CI (environment variable CI) the same as --check
     #[arg(long)]
     pub(crate) review: bool,
+    /// Write the snapshots of variants that cost no more than accepted, and fail if one has more registers, spills, shared memory,
+    /// conflicts or instructions
+    #[arg(long, conflicts_with_all = ["check", "accept", "review"])]
+    pub(crate) ratchet: bool,
 }
 
 #[derive(Debug, Args)]
@@ -325,6 +330,40 @@ pub(crate) struct Inspect {
     /// Show the tile IR after the pass of this name
     #[arg(long, value_name = "PASS")]
     pub(crate) after: Option<String>,
+    /// Show the author's lines with what each costs, and beneath it the tile IR, PTX and machine code that were made of it
+    #[arg(long, conflicts_with_all = ["stage", "after"])]
+    pub(crate) source: bool,
+    /// What to show beneath the lines, separated by commas; none shows costs alone
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "FORMS",
+        default_value = "ir,ptx,sass",
+        requires = "source"
+    )]
+    pub(crate) beneath: Vec<BeneathName>,
+    /// Show one line of the source alone: 12 or src/lib.rs:12
+    #[arg(long, value_name = "LINE", requires = "source")]
+    pub(crate) at: Option<SourceLine>,
+    /// Write the same as one page of HTML, with linked panes and drawings of layouts and shared memory
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stage", "after", "source"])]
+    pub(crate) html: Option<PathBuf>,
+    /// Compare costs with another variant, with git:REVISION, or with a file that --source --message-format json printed
+    #[arg(long, value_name = "OTHER", conflicts_with_all = ["stage", "after", "source", "html"])]
+    pub(crate) diff: Option<String>,
+}
+
+/// `--beneath`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BeneathName {
+    /// Tile IR
+    Ir,
+    /// PTX
+    Ptx,
+    /// Machine code
+    Sass,
+    /// Nothing
+    None,
 }
 
 /// `--stage`.
@@ -374,6 +413,13 @@ pub(crate) enum LayoutView {
     Hardware,
     /// The tensor; cells show the bank of shared memory of the element
     Banks,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Fetch ptxas and nvdisasm where they are missing, from NVIDIA's Python packages into the user's cache; needs python3 with pip
+    #[arg(long)]
+    pub(crate) fix: bool,
 }
 
 #[derive(Debug, Args)]

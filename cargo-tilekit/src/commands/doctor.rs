@@ -1,15 +1,18 @@
 //! `doctor`: what is ready, what is not, and how to fix it. It needs no GPU.
 
+use std::path::Path;
 use std::process::Command;
 
 use machine::cache::CubinCache;
 use machine::driver::{Context, DeviceFacts};
-use machine::ptxas::{Candidate, Environment};
+use machine::ptxas::{
+    Candidate, Environment, Fetchable, NVDISASM, PTXAS, fetched_folder, find_nvdisasm,
+};
 use protocol::Exit;
 use protocol::MessageFormat;
 use protocol::config::Config;
 
-use crate::cli::CargoOptions;
+use crate::cli::{CargoOptions, Doctor};
 use crate::error::Error;
 use crate::package::{Metadata, Package, select};
 use crate::terminal::Terminal;
@@ -63,11 +66,15 @@ impl Finding {
     }
 }
 
-pub(super) fn doctor(cargo: &CargoOptions, terminal: &Terminal) -> Exit {
+pub(super) fn doctor(arguments: &Doctor, cargo: &CargoOptions, terminal: &Terminal) -> Exit {
     let gpu = Context::open(0).map(|context| context.facts().clone());
     let driver = gpu.as_ref().ok().and_then(|facts| facts.driver_version);
     let environment = Environment::of_process();
-    let mut findings = vec![rust(), graphics(gpu), assembler(&environment, driver)];
+    let mut findings = vec![rust(), graphics(gpu)];
+    if arguments.fix {
+        findings.extend(fetched(&environment, driver, fetched_folder().as_deref()));
+    }
+    findings.push(assembler(&environment, driver));
     findings.push(disassembler(&environment));
     findings.push(cublas());
     findings.push(cache(&CubinCache::of_user()));
@@ -163,8 +170,44 @@ fn graphics(gpu: Result<DeviceFacts, machine::Error>) -> Finding {
     }
 }
 
+/// Fetches what is missing. What the user named by `$PTXAS` and cannot be used is his to correct.
+fn fetched(environment: &Environment, driver: Option<i32>, folder: Option<&Path>) -> Vec<Finding> {
+    let lacks_ptxas = environment.ptxas.is_none() && environment.search(driver).found().is_none();
+    let lacks_nvdisasm = find_nvdisasm(environment).is_none();
+    let missing = [(PTXAS, lacks_ptxas), (NVDISASM, lacks_nvdisasm)];
+    let missing = missing.into_iter().filter(|(_, is_missing)| *is_missing);
+    missing.map(|(program, _)| fetch(program, folder)).collect()
+}
+
+fn fetch(program: Fetchable, folder: Option<&Path>) -> Finding {
+    let Fetchable {
+        program: name,
+        package,
+        version,
+        ..
+    } = program;
+    let Some(folder) = folder else {
+        let fix = "unset TILEKIT_CACHE_DIR, or set it to a folder";
+        return Finding::broken(
+            "fetch",
+            format!("{name}: there is no cache to keep it in"),
+            fix,
+        );
+    };
+    match program.fetch(folder) {
+        Ok(path) => Finding::good(
+            "fetch",
+            format!("{name} of {package} {version}: {}", path.display()),
+        ),
+        Err(error) => {
+            let (fact, fix) = error.rsplit_once("; ").unwrap_or((&error, "try again"));
+            Finding::broken("fetch", format!("{name}: {fact}"), fix)
+        }
+    }
+}
+
 fn assembler(environment: &Environment, driver: Option<i32>) -> Finding {
-    const FIX: &str = "`pip install nvidia-cuda-nvcc`, or set PTXAS or CUDA_HOME; it is needed for cubins, SASS and \
+    const FIX: &str = "`cargo tilekit doctor --fix` fetches it, or set PTXAS or CUDA_HOME; it is needed for cubins, SASS and \
                        register counts, and a GPU's driver compiles PTX without it";
     let search = environment.search(driver);
     if let Some(found) = search.found() {
@@ -204,12 +247,20 @@ fn assembler(environment: &Environment, driver: Option<i32>) -> Finding {
 }
 
 fn disassembler(environment: &Environment) -> Finding {
+    const FIX: &str = "`cargo tilekit doctor --fix` fetches nvdisasm; it is needed for machine code in `inspect` only";
+    if let Some(path) = find_nvdisasm(environment) {
+        return Finding::good("disassembler", path.display().to_string());
+    }
     match machine::ptxas::find_disassembler(environment) {
-        Some(path) => Finding::good("disassembler", path.display().to_string()),
+        Some(path) => Finding::partial(
+            "disassembler",
+            format!("{}, which names no lines", path.display()),
+            FIX,
+        ),
         None => Finding::partial(
             "disassembler",
             "neither nvdisasm nor cuobjdump was found",
-            "`pip install nvidia-cuda-nvdisasm`; it is needed for `inspect --stage sass` only",
+            FIX,
         ),
     }
 }

@@ -2,6 +2,7 @@
 
 mod build;
 mod completions;
+mod diff;
 mod doctor;
 mod explain;
 mod export;
@@ -42,7 +43,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> Result<Exit> {
         Command::Snapshot(arguments) => snapshot::snapshot(arguments, &cargo, terminal),
         Command::Inspect(arguments) => inspect::inspect(arguments, &cargo, terminal),
         Command::Layout(arguments) => layout::layout(&arguments, &cargo, terminal),
-        Command::Doctor => Ok(doctor::doctor(&cargo, terminal)),
+        Command::Doctor(arguments) => Ok(doctor::doctor(&arguments, &cargo, terminal)),
         Command::Explain(arguments) => explain::explain(&arguments, terminal),
         Command::Init => init::init(&cargo, terminal),
         Command::New(arguments) => init::new(&arguments, terminal),

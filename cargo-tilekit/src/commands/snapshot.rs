@@ -23,6 +23,8 @@ pub(super) fn snapshot(
 fn mode(arguments: &Snapshot, in_ci: bool) -> SnapshotMode {
     if arguments.accept {
         SnapshotMode::Accept
+    } else if arguments.ratchet {
+        SnapshotMode::Ratchet
     } else if arguments.review && !in_ci {
         SnapshotMode::Review
     } else {

@@ -9,6 +9,8 @@ mod baseline;
 mod build_verb;
 mod export;
 mod export_python;
+mod faults;
+mod lines;
 mod machine;
 mod mutate;
 mod mutate_apart;

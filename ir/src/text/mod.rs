@@ -21,4 +21,4 @@ mod parse;
 mod print;
 
 pub use parse::{ParseError, parse};
-pub use print::{names, print, print_with_locations};
+pub use print::{names, print, print_with_lines, print_with_locations};

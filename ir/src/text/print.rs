@@ -20,6 +20,22 @@ pub fn print_with_locations(func: &Func) -> String {
     Printer::new(func, true).kernel()
 }
 
+/// The text of [`print`], and its instructions in order, each with the line at which it begins, counted from 0.
+pub fn print_with_lines(func: &Func) -> (String, Vec<(Inst, usize)>) {
+    let mut printer = Printer::new(func, false);
+    printer.write_kernel();
+    let mut begun = std::mem::take(&mut printer.begun).into_iter().peekable();
+    let mut lines = Vec::with_capacity(begun.len());
+    let mut at = 0;
+    for (number, text) in printer.out.split_inclusive('\n').enumerate() {
+        at += text.len();
+        while let Some((inst, _)) = begun.next_if(|(_, offset)| *offset < at) {
+            lines.push((inst, printer.layouts.len() + number));
+        }
+    }
+    (printer.with_layouts(), lines)
+}
+
 /// The values of a kernel in order of appearance, with the names that its text gives them.
 pub fn names(func: &Func) -> Vec<(Value, String)> {
     let mut printer = Printer::new(func, false);
@@ -40,6 +56,8 @@ struct Printer<'f> {
     taken: HashMap<String, u32>,
     next_number: u32,
     layouts: Vec<(AnyLayout, String)>,
+    /// The instructions in order, each with the length of `out` before it.
+    begun: Vec<(Inst, usize)>,
     out: String,
 }
 
@@ -53,12 +71,18 @@ impl<'f> Printer<'f> {
             taken: HashMap::new(),
             next_number: 0,
             layouts: Vec::new(),
+            begun: Vec::new(),
             out: String::new(),
         }
     }
 
     fn kernel(mut self) -> String {
         self.write_kernel();
+        self.with_layouts()
+    }
+
+    /// What was written, below the layouts that it names.
+    fn with_layouts(&self) -> String {
         let mut text = String::with_capacity(self.out.len() + 128);
         for (layout, name) in &self.layouts {
             let _ = writeln!(text, "#{name} = {layout}");
@@ -143,6 +167,7 @@ impl<'f> Printer<'f> {
 
     fn inst(&mut self, inst: Inst, depth: usize) {
         let func = self.func;
+        self.begun.push((inst, self.out.len()));
         self.indent(depth);
         let results = func.results(inst);
         for (i, &value) in results.iter().enumerate() {

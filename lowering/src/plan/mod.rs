@@ -12,8 +12,11 @@ mod expectations;
 mod first_fit;
 mod hazards;
 mod lifetimes;
+mod map;
 mod moments;
 mod overflow;
+
+pub use map::{SharedBytes, shared_map};
 
 #[cfg(test)]
 mod tests;

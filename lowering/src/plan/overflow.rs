@@ -46,7 +46,8 @@ pub(super) fn report(
     d.help("use smaller tiles, fewer stages or narrower elements, or layouts between which less data moves")
 }
 
-fn user(func: &Func, need: &Need) -> String {
+/// What needs it: an allocation by its name and type, or the scratch of an op.
+pub(super) fn user(func: &Func, need: &Need) -> String {
     let op = func.op(need.inst);
     if need.is_scratch {
         let operand = op.operands().first().map(|v| func.ty(*v).to_string());

@@ -33,6 +33,8 @@ pub enum Origin {
     Path,
     /// A toolkit below `/usr/local`.
     UsrLocal,
+    /// The user's cache, into which it was fetched.
+    Fetched,
     /// A Python package.
     PythonPackage,
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Origin {
             Origin::CudaHome => "$CUDA_HOME",
             Origin::Path => "PATH",
             Origin::UsrLocal => "/usr/local",
+            Origin::Fetched => "fetched",
             Origin::PythonPackage => "Python package",
         })
     }
@@ -91,6 +94,8 @@ pub struct Environment {
     pub path: Vec<PathBuf>,
     /// The folder in which toolkits are installed, `/usr/local`.
     pub local: PathBuf,
+    /// The folder of fetched programs.
+    pub fetched: Option<PathBuf>,
     /// Folders that hold Python environments: `$VIRTUAL_ENV`, `$CONDA_PREFIX`, `.venv`, `venv`, `~/.local`.
     pub python_prefixes: Vec<PathBuf>,
 }
@@ -113,6 +118,7 @@ impl Environment {
             path: env::var_os("PATH")
                 .map_or_else(Vec::new, |path| env::split_paths(&path).collect()),
             local: PathBuf::from("/usr/local"),
+            fetched: super::fetched_folder(),
             python_prefixes: ["VIRTUAL_ENV", "CONDA_PREFIX"]
                 .into_iter()
                 .filter_map(folder)
@@ -194,6 +200,10 @@ impl Environment {
         let local = toolkits_below(&self.local)
             .into_iter()
             .map(|home| (home.join("bin"), Origin::UsrLocal));
+        let fetched = self
+            .fetched
+            .iter()
+            .map(|folder| (folder.clone(), Origin::Fetched));
         let python = self
             .python_packages()
             .flat_map(|site| package_folders(&site))
@@ -202,6 +212,7 @@ impl Environment {
             .chain(toolkits)
             .chain(path)
             .chain(local)
+            .chain(fetched)
             .chain(python);
         let program = program.to_string();
         folders

@@ -10,18 +10,24 @@
 mod budget;
 mod codes;
 mod dropped;
+mod fetch;
 mod find;
+mod listing;
 mod report;
 mod run;
 mod sass;
 mod version;
+mod work;
 
 pub use codes::Code;
+pub use fetch::{Fetchable, NVDISASM, PTXAS, fetched_folder};
 pub use find::{Candidate, Environment, Origin, Ptxas, Search};
+pub use listing::{MachineInst, find_nvdisasm, listing};
 pub use report::{AssemblyReport, EntryReport, Message, Severity};
 pub use run::{Assembled, Problem, PtxasFailure, SourcePlace, flags, watch};
 pub use sass::{disassemble, find_disassembler};
 pub use version::Version;
+pub use work::Work;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Machine code as text, by NVIDIA's disassemblers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Environment;
@@ -22,17 +22,21 @@ pub fn find_disassembler(environment: &Environment) -> Option<PathBuf> {
 pub fn disassemble(cubin: &[u8], environment: &Environment) -> Result<String, Error> {
     let program = find_disassembler(environment).ok_or(Error::NoDisassembler)?;
     let is_nvdisasm = program.file_name().is_some_and(|name| name == "nvdisasm");
-    let arguments = if is_nvdisasm { "-c" } else { "-sass" };
+    run_on(&program, &[if is_nvdisasm { "-c" } else { "-sass" }], cubin)
+}
+
+/// What a disassembler prints of a cubin.
+pub(super) fn run_on(program: &Path, arguments: &[&str], cubin: &[u8]) -> Result<String, Error> {
     let tool = |reason: String| Error::Tool {
-        program: program.clone(),
+        program: program.to_path_buf(),
         reason,
     };
     let folder =
         tempfile::tempdir().map_err(|error| tool(format!("no temporary folder: {error}")))?;
     let input = folder.path().join("kernel.cubin");
     std::fs::write(&input, cubin).map_err(|error| tool(format!("{}: {error}", input.display())))?;
-    let mut command = Command::new(&program);
-    command.arg(arguments).arg(&input);
+    let mut command = Command::new(program);
+    command.args(arguments).arg(&input);
     let run = output_within(&mut command, WORK_LIMIT)
         .map_err(|error| tool(error.to_string()))?
         .ok_or_else(|| tool(too_long(WORK_LIMIT)))?;

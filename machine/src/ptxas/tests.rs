@@ -145,6 +145,7 @@ fn the_search_keeps_its_order_and_says_why_a_program_was_skipped() {
         toolkits: vec![at("home")],
         path: vec![at("path")],
         local: at("local"),
+        fetched: Some(at("tools")),
         python_prefixes: vec![at("venv")],
     };
     let outcome = |driver| {
@@ -154,6 +155,15 @@ fn the_search_keeps_its_order_and_says_why_a_program_was_skipped() {
     };
     assert_eq!(outcome(None), (Some("13.5.10".to_string()), 2));
     assert_eq!(outcome(Some(12_080)), (Some("12.10.2".to_string()), 3));
+    // What was fetched comes before Python's packages.
+    write_fake(&at("tools/ptxas"), "13.0.88");
+    let without_toolkit = Environment {
+        fetched: Some(at("tools")),
+        python_prefixes: vec![at("venv")],
+        ..Environment::default()
+    };
+    let found = without_toolkit.search(None).found().unwrap();
+    assert_eq!(found.origin, Origin::Fetched);
     let venv_only = Environment {
         python_prefixes: vec![at("venv")],
         ..Environment::default()

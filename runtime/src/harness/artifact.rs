@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use diag::Diagnostics;
 use ir::text::print;
 use ir::{Func, Stage};
+use lowering::costs::Cost;
 use lowering::{Options, StopAt, costs, run_to};
 
 use super::catalog::{Catalog, KernelItem, Variant};
@@ -28,6 +29,31 @@ pub(super) fn accesses(func: &Func) -> Result<Vec<String>, Diagnostics> {
     let lines = entries.map(|entry| entry.to_string());
     let lines = lines.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
     Ok(lines.collect())
+}
+
+/// What a warp waits or moves in vain at all its accesses, as lines for a header; none where it is nothing.
+pub(super) fn waste(func: &Func) -> Result<Vec<String>, Diagnostics> {
+    let entries = costs::of(func)?;
+    let sum = |of: fn(&Cost) -> u32| entries.iter().map(|entry| of(&entry.cost)).sum::<u32>();
+    let conflicts = sum(|cost| match cost {
+        Cost::Shared(_, cost) => cost.conflicts,
+        Cost::Global(..) | Cost::Conversion(_) => 0,
+    });
+    let sectors = sum(|cost| match cost {
+        Cost::Global(_, cost) => {
+            let needed = cost.used_bytes.div_ceil(cost.sector_bytes);
+            cost.sectors.saturating_sub(needed)
+        }
+        Cost::Shared(..) | Cost::Conversion(_) => 0,
+    });
+    let lines = [
+        (conflicts, "shared memory", "bank conflicts"),
+        (sectors, "global memory", "excess sectors"),
+    ];
+    let line = |(number, memory, what): (u32, &str, &str)| {
+        (number > 0).then(|| format!("{memory}: {number} {what}"))
+    };
+    Ok(lines.into_iter().filter_map(line).collect())
 }
 
 /// The stage at which snapshots and `build` keep the IR.

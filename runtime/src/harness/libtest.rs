@@ -318,8 +318,15 @@ impl Session<'_> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let worse = found
+            .iter()
+            .filter(|difference| !difference.losses().is_empty());
+        let worse = match worse.count() {
+            0 => String::new(),
+            worse => format!("; {worse} cost more than accepted"),
+        };
         Outcome::Failed(format!(
-            ": `cargo tilekit snapshot` shows what differs in {}{more}",
+            ": `cargo tilekit snapshot` shows what differs in {}{more}{worse}",
             named.join(", ")
         ))
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::facts::{Change, losses};
 use super::store::{Kind, split_assembly};
 use crate::harness::files::{remove, write_whole};
 
@@ -60,6 +61,21 @@ impl Difference {
                 split_assembly(old).1.is_some() && split_assembly(new).1.is_none()
             }
             _ => false,
+        }
+    }
+
+    /// The variant's part of the file's name, of whichever kind.
+    pub(in crate::harness) fn stem(&self) -> String {
+        let name = self.path().file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        name.split('.').next().unwrap_or_default().to_string()
+    }
+
+    /// The costs that are greater than those accepted.
+    pub(in crate::harness) fn losses(&self) -> Vec<Change> {
+        match self {
+            Difference::Changed { path, old, new } if Kind::Ir.is_of(path) => losses(old, new),
+            _ => Vec::new(),
         }
     }
 

@@ -33,12 +33,57 @@ pub(in crate::harness) fn changed_facts(old: &str, new: &str) -> Vec<Change> {
     names.filter_map(change).collect()
 }
 
+/// The facts of which more is worse: what a thread and a CTA take of an SM, and what is executed.
+const COSTS: [&str; 8] = [
+    "instructions",
+    "bytes of shared memory",
+    "bytes of static shared memory",
+    "registers",
+    "bytes spilled",
+    "bytes of stack",
+    "bank conflicts",
+    "excess sectors",
+];
+
+/// The costs that grew. Kinds of instructions that differ in the bytes which they move are one: more and narrower accesses are a
+/// loss, fewer and wider ones are none.
+pub(in crate::harness) fn losses(old: &str, new: &str) -> Vec<Change> {
+    let (before, now) = (Facts::of(old), Facts::of(new));
+    let (old_costs, new_costs) = (before.costs(), now.costs());
+    let grown = |(name, &number): (&String, &u64)| {
+        // Another release may well say something else.
+        let is_unknown = before.release != now.release && now.of_ptxas.contains(name);
+        let old = old_costs.get(name).copied().unwrap_or(0);
+        (number > old && !is_unknown).then(|| Change {
+            name: name.clone(),
+            old,
+            new: number,
+        })
+    };
+    new_costs.iter().filter_map(grown).collect()
+}
+
+/// `ld.global` of `ld.global.16B`.
+fn without_width(kind: &str) -> &str {
+    let is_width = |end: &str| {
+        end.strip_suffix('B')
+            .is_some_and(|n| n.parse::<u32>().is_ok())
+    };
+    kind.rsplit_once('.')
+        .filter(|(_, end)| is_width(end))
+        .map_or(kind, |(family, _)| family)
+}
+
 #[derive(Default)]
 struct Facts {
     numbers: BTreeMap<String, u64>,
     order: Vec<String>,
     /// Those that ptxas said.
     of_ptxas: Vec<String>,
+    /// Its release: `ptxas 13.0.88`.
+    release: Option<String>,
+    /// Those that are kinds of instructions which decide how fast a kernel is.
+    kinds: Vec<String>,
 }
 
 impl Facts {
@@ -69,7 +114,23 @@ impl Facts {
         }
         if subject.starts_with("ptxas ") {
             self.of_ptxas.push(name.to_owned());
+            self.release = Some(subject.to_owned());
+        } else if subject == "instructions" && name != subject {
+            self.kinds.push(name.to_owned());
         }
+    }
+
+    /// The numbers of which more is worse.
+    fn costs(&self) -> BTreeMap<String, u64> {
+        let mut costs: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, number) in &self.numbers {
+            if COSTS.contains(&name.as_str()) {
+                costs.insert(name.clone(), *number);
+            } else if self.kinds.contains(name) {
+                *costs.entry(without_width(name).to_owned()).or_default() += number;
+            }
+        }
+        costs
     }
 
     /// The number of `name`; none for a figure of ptxas that is known of the other text alone.
@@ -126,10 +187,69 @@ mod tests {
         );
     }
 
+    #[track_caller]
+    fn check_losses(old: &str, new: &str, expected: &[&str]) {
+        let found = losses(old, new);
+        let names: Vec<&str> = found.iter().map(|change| change.name.as_str()).collect();
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn what_grew_is_a_loss_and_what_shrank_is_none() {
+        check_losses(OLD, OLD, &[]);
+        check_losses(
+            OLD,
+            &OLD.replace("16 registers", "24 registers"),
+            &["registers"],
+        );
+        check_losses(OLD, &OLD.replace("16 registers", "8 registers"), &[]);
+        check_losses(
+            OLD,
+            &OLD.replace("0 bytes spilled", "8 bytes spilled"),
+            &["bytes spilled"],
+        );
+        check_losses(
+            OLD,
+            &OLD.replace("0 bytes of shared", "64 bytes of shared"),
+            &["bytes of shared memory"],
+        );
+        check_losses(
+            OLD,
+            &OLD.replace("9: 2 ld", "10: 3 ld"),
+            &["instructions", "ld.global"],
+        );
+        // Other opcodes count together, as instructions.
+        check_losses(OLD, &OLD.replace("3 add.s32", "4 add.s32"), &[]);
+    }
+
+    #[test]
+    fn wider_accesses_are_no_loss_and_narrower_ones_are() {
+        check_losses(OLD, &OLD.replace("2 ld.global.4B", "1 ld.global.8B"), &[]);
+        let wide = OLD.replace("2 ld.global.4B", "1 ld.global.16B");
+        check_losses(
+            &wide,
+            &wide.replace("1 ld.global.16B", "4 ld.global.4B"),
+            &["ld.global"],
+        );
+    }
+
+    #[test]
+    fn a_conflict_where_none_was_is_a_loss() {
+        let now = OLD.replace(
+            "// others",
+            "// shared memory: 56 bank conflicts\n// others",
+        );
+        check_losses(OLD, &now, &["bank conflicts"]);
+        check_losses(&now, OLD, &[]);
+    }
+
     #[test]
     fn figures_of_ptxas_that_one_side_lacks_are_no_change() {
         let without = OLD.replace("// ptxas 13.0.88: 16 registers, 0 bytes spilled\n", "");
         check(OLD, &without, &[]);
         check(&without, OLD, &[]);
+        check_losses(&without, OLD, &[]);
+        let newer = OLD.replace("13.0.88: 16", "13.2.1: 18");
+        check_losses(OLD, &newer, &[]);
     }
 }

@@ -7,6 +7,7 @@ mod doubt;
 mod export;
 mod inspect;
 mod list;
+mod meant;
 mod mutate;
 mod prove;
 mod replace;

@@ -1,5 +1,6 @@
 //! The tiles of a kernel with their layouts, for `layout KERNEL` to draw: tensors, shared memory, and what tensor maps move.
 
+use diag::Place;
 use ir::elem::Elem;
 use ir::entity::Value;
 use ir::text::names;
@@ -8,7 +9,7 @@ use layout::{AnyLayout, Layout, SharedLayout};
 use lowering::{Options, run_to};
 use serde_json::json;
 
-use super::inspect::only;
+use super::meant::only;
 use crate::error::Error;
 use crate::harness::Exit;
 use crate::harness::artifact::KEPT_STAGE;
@@ -33,7 +34,7 @@ pub(in crate::harness) fn values(context: &Context, kernel: &str) -> Done {
         context.speaker.tell(&tile.line(&widths), || {
             json!({
                 "reason": "tilekit-value", "variant": variant.display, "value": tile.name, "type": tile.ty,
-                "shape": tile.shape, "layout": tile.layout.to_string(), "bits": tile.bits, "place": tile.place,
+                "shape": tile.shape, "layout": tile.layout.to_string(), "bits": tile.bits, "place": tile.place(),
             })
         });
     }
@@ -41,19 +42,19 @@ pub(in crate::harness) fn values(context: &Context, kernel: &str) -> Done {
 }
 
 /// A value that has a layout.
-struct Tile {
+pub(super) struct Tile {
     /// As the text of the kernel names it.
-    name: String,
+    pub(super) name: String,
     /// What it is, such as `64x32xf32` or `smem 2x512xf32`.
-    ty: String,
+    pub(super) ty: String,
     /// What is drawn: of shared memory one buffer of several, and the whole of which this may be a slice.
-    shape: Vec<u32>,
+    pub(super) shape: Vec<u32>,
     /// The owner of each element, or its offset.
-    layout: AnyLayout,
+    pub(super) layout: AnyLayout,
     /// Bits of an element in memory.
-    bits: u32,
-    /// The author's line, `src/lib.rs:7`; empty where there is none.
-    place: String,
+    pub(super) bits: u32,
+    /// Where the author made it.
+    pub(super) made_at: Option<Place>,
 }
 
 /// Letters of the longest name, type and place.
@@ -65,7 +66,7 @@ impl Widths {
         Widths([
             longest(&|tile| tile.name.chars().count()),
             longest(&|tile| tile.ty.chars().count()),
-            longest(&|tile| tile.place.chars().count()),
+            longest(&|tile| tile.place().chars().count()),
         ])
     }
 }
@@ -76,31 +77,33 @@ impl Tile {
         if described.shape.is_empty() || is_unnamed_view(func, value) {
             return None;
         }
-        let place = func.value_place(value);
         Some(Tile {
             name,
             ty: described.text(),
             shape: described.shape,
             layout: described.layout,
             bits: described.elem.bytes() * 8,
-            place: place.map_or_else(String::new, |at| format!("{}:{}", at.file, at.line)),
+            made_at: func.value_place(value),
         })
+    }
+
+    /// The author's line, `src/lib.rs:7`; empty where there is none.
+    fn place(&self) -> String {
+        let made_at = self.made_at.as_ref();
+        made_at.map_or_else(String::new, |at| format!("{}:{}", at.file, at.line))
     }
 
     fn line(&self, Widths([names, types, places]): &Widths) -> String {
         let Tile {
-            name,
-            ty,
-            layout,
-            place,
-            ..
+            name, ty, layout, ..
         } = self;
+        let place = self.place();
         format!("{name:<names$}  {ty:<types$}  {place:<places$}  {layout}\n")
     }
 }
 
 /// The tiles in the order in which the kernel's text names them.
-fn tiles_of(func: &Func) -> Vec<Tile> {
+pub(super) fn tiles_of(func: &Func) -> Vec<Tile> {
     let named = names(func).into_iter();
     named
         .filter_map(|(value, name)| Tile::of(func, value, name))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::harness::Exit;
 use crate::harness::artifact::{
-    FileNames, KEPT_STAGE, assembly_line, comment, facts, ir_text, opcodes,
+    FileNames, KEPT_STAGE, assembly_line, comment, facts, ir_text, opcodes, waste,
 };
 use crate::harness::catalog::{Catalog, KernelItem, Variant};
 use crate::harness::context::{Context, Done};
@@ -163,14 +163,18 @@ impl<'a> Maker<'a> {
             ..
         } = made;
         let traced = variant.instance.trace();
-        let ir = traced.and_then(|traced| ir_text(traced.func, &KEPT_STAGE));
-        let ir = ir.map_err(|diagnostics| {
+        let made = traced.and_then(|traced| {
+            let waste = waste(&traced.func)?;
+            Ok((ir_text(traced.func, &KEPT_STAGE)?, waste))
+        });
+        let (ir, waste) = made.map_err(|diagnostics| {
             self.speaker.diagnostics(&diagnostics);
             Exit::Diagnostics
         })?;
         let fitness = compiled.check_assembly();
         fitness.map_err(|error| self.speaker.error(name, &error))?;
         let mut header = facts(compiled);
+        header.extend(waste);
         header.extend(opcodes(compiled));
         Ok(Golden {
             name: name.clone(),

@@ -26,7 +26,8 @@ pub(in crate::harness) fn snapshot(
     let catalog = context.declared_catalog()?;
     let now = Now::make(context, &catalog, filters)?;
     now.remark_uncompared(&context.speaker);
-    let compare = if mode == SnapshotMode::Accept {
+    let writes = matches!(mode, SnapshotMode::Accept | SnapshotMode::Ratchet);
+    let compare = if writes {
         Folder::refresh
     } else {
         Folder::compare
@@ -42,7 +43,9 @@ pub(in crate::harness) fn snapshot(
         return Ok(refuse(&differences, &context.speaker));
     }
     keep_assembly(&differences, &context.speaker)?;
-    if mode == SnapshotMode::Accept {
+    if mode == SnapshotMode::Ratchet {
+        ratchet(&differences, &context.speaker)
+    } else if mode == SnapshotMode::Accept {
         accept(&differences, &context.speaker)
     } else {
         review(&differences, &context.speaker)
@@ -87,7 +90,7 @@ fn keep_assembly(differences: &[Difference], speaker: &Speaker) -> Done<()> {
         "no ptxas was found: {} would lose the line of registers and spills, and nothing was written",
         count(losing, "snapshot")
     );
-    let help = "set PTXAS or CUDA_HOME, or `pip install nvidia-cuda-nvcc`; \
+    let help = "set PTXAS or CUDA_HOME, or `cargo tilekit doctor --fix`; \
                 or delete the line `// ptxas ...` of these snapshots first";
     speaker.failure(&Remark::error(text).with_help(help));
     Err(Exit::Toolchain)
@@ -128,6 +131,30 @@ fn accept(differences: &[Difference], speaker: &Speaker) -> Done {
         take(difference, speaker)?;
     }
     Ok(Exit::Success)
+}
+
+/// Accepts what costs no more than what was accepted, and refuses the rest. The PTX of a kernel is accepted with its facts.
+fn ratchet(differences: &[Difference], speaker: &Speaker) -> Done {
+    let (worse, others): (Vec<_>, Vec<_>) = differences
+        .iter()
+        .partition(|difference| !difference.losses().is_empty());
+    let is_refused = |difference: &&Difference| {
+        let is_beside = |worse: &&Difference| worse.stem() == difference.stem();
+        worse.iter().any(is_beside)
+    };
+    for difference in others.into_iter().filter(|found| !is_refused(found)) {
+        take(difference, speaker)?;
+    }
+    if worse.is_empty() {
+        return Ok(Exit::Success);
+    }
+    for difference in &worse {
+        show_facts(difference, speaker);
+    }
+    let text = format!("{} worse than accepted", count(worse.len(), "variant"));
+    let help = "`cargo tilekit inspect KERNEL --source` names the lines; `cargo tilekit snapshot --accept KERNEL` accepts the loss";
+    speaker.failure(&Remark::error(text).with_help(help));
+    Ok(Exit::Snapshots)
 }
 
 fn take(difference: &Difference, speaker: &Speaker) -> Done<()> {

@@ -61,9 +61,20 @@ pub(super) fn show_facts(difference: &Difference, speaker: &Speaker) {
         )
     };
     let lines: String = changes.iter().map(line).collect();
-    speaker.tell(&format!("{path}\n{lines}"), || {
+    let losses = difference.losses();
+    let worse = match &losses[..] {
+        [] => String::new(),
+        losses => format!("  worse: {}\n", grown(losses)),
+    };
+    speaker.tell(&format!("{path}\n{lines}{worse}"), || {
         let fact = |c: &Change| json!({ "name": c.name, "old": c.old, "new": c.new });
-        let facts: Vec<_> = changes.iter().map(fact).collect();
-        json!({ "reason": "tilekit-snapshot-facts", "path": path, "facts": facts })
+        let [facts, losses] = [&changes, &losses].map(|list| list.iter().map(fact).collect::<Vec<_>>());
+        json!({ "reason": "tilekit-snapshot-facts", "path": path, "facts": facts, "losses": losses })
     });
+}
+
+/// `registers by 8 to 24, bytes spilled by 4 to 4`
+pub(super) fn grown(losses: &[Change]) -> String {
+    let word = |loss: &Change| format!("{} by {} to {}", loss.name, loss.new - loss.old, loss.new);
+    losses.iter().map(word).collect::<Vec<_>>().join(", ")
 }

@@ -1,5 +1,15 @@
-//! `inspect`: one variant at one stage, with what it costs.
+//! `inspect`: one variant at one stage, or the author's lines with what was made of them, with what they cost.
 
+mod collect;
+mod page;
+mod places;
+mod ptx_lines;
+mod sheet;
+mod tally;
+mod terminal;
+mod tiles;
+
+use std::path::Path;
 use std::str::FromStr;
 
 use ir::Stage;
@@ -7,17 +17,20 @@ use lowering::{PIPELINE, StopAt};
 use serde_json::json;
 
 use super::check_variant;
+use super::meant::only;
 use crate::error::Error;
 use crate::harness::Exit;
 use crate::harness::artifact::{accesses, assembly_line, comment, facts, ir_text, without_head};
-use crate::harness::catalog::{KernelItem, Variant};
+use crate::harness::catalog::Variant;
 use crate::harness::context::{Context, Done};
-use crate::harness::request::View;
+use crate::harness::files::write_whole;
+use crate::harness::request::{SourceView, View};
 use crate::harness::speak::Speaker;
 use crate::kernel::Compiled;
 use crate::ptxas::{Assembled, Environment, disassemble};
 use crate::report::Remark;
 use crate::toolchain::{Image, Toolchain};
+use tally::LineCost;
 
 pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) -> Done {
     let catalog = context.declared_catalog()?;
@@ -27,6 +40,11 @@ pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) 
     let replaced = context.replaced()?;
     let speaker = &context.speaker;
     let compiled = check_variant(variant, &Context::compiler(&replaced), speaker)?;
+    match view {
+        View::Source(view) => return lines(variant, &compiled, view, context),
+        View::Page(file) => return write_page(variant, &compiled, file, context),
+        View::Stage(_) | View::After(_) | View::Ptx | View::Sass => {}
+    }
     let (assembled, exit) = assembled(&compiled, view, speaker)?;
     let body = body(variant, &compiled, assembled.as_ref(), view, speaker)?;
     let mut header = header(&compiled, assembled.as_ref());
@@ -47,38 +65,45 @@ pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) 
     Ok(exit)
 }
 
-/// The one variant that is meant. Where a kernel has several, the first of an exact kernel name is not guessed.
-pub(super) fn only<'c>(
-    variants: &[(&KernelItem, &'c Variant)],
-    kernel: &str,
-    speaker: &Speaker,
-) -> Done<&'c Variant> {
-    if let [(_, variant)] = variants {
-        return Ok(variant);
+/// The author's lines.
+fn lines(variant: &Variant, compiled: &Compiled, view: &SourceView, context: &Context) -> Done {
+    let speaker = &context.speaker;
+    let sheet = collect::sheet(variant, compiled, &context.sources())
+        .map_err(|error| speaker.error(&variant.display, &error))?;
+    if let Some(at) = &view.at
+        && !sheet.lines.iter().any(|line| sheet.is_at(line, at))
+    {
+        let name = |line: &LineCost| format!("{}:{}", sheet.files[line.file].name, line.line);
+        let lines: Vec<String> = sheet.lines.iter().map(name).collect();
+        let remark = Remark::error(format!("nothing was made of line {}", at.line));
+        speaker.failure(&remark.with_help(format!("lines with code: {}", lines.join(", "))));
+        return Err(Exit::Usage);
     }
-    let named = variants.iter();
-    let names: Vec<String> = named
-        .map(|&(kernel, variant)| clear_name(variants, kernel, variant))
-        .collect();
-    let remark = Remark::error(format!("`{kernel}` can mean {} variants", names.len()))
-        .with_help(format!("choose one of '{}'", names.join("', '")));
-    speaker.failure(&remark);
-    Err(Exit::Usage)
+    speaker.tell(&terminal::text(&sheet, view), || {
+        let mut object = json!({ "reason": "tilekit-source" });
+        object["sheet"] = serde_json::to_value(&sheet).expect("a sheet of strings and numbers");
+        object
+    });
+    Ok(Exit::Success)
 }
 
-/// The name of a variant, with its module where another is called so too.
-fn clear_name(
-    variants: &[(&KernelItem, &Variant)],
-    kernel: &KernelItem,
-    variant: &Variant,
-) -> String {
-    let mut same = variants
-        .iter()
-        .filter(|(_, other)| other.display == variant.display);
-    match (same.next(), same.next()) {
-        (_, Some(_)) => kernel.path_of(variant),
-        _ => variant.display.clone(),
+fn write_page(variant: &Variant, compiled: &Compiled, file: &Path, context: &Context) -> Done {
+    let speaker = &context.speaker;
+    let sheet = collect::sheet(variant, compiled, &context.sources())
+        .map_err(|error| speaker.error(&variant.display, &error))?;
+    for note in &sheet.notes {
+        speaker.remark(&Remark::warning(note.clone()));
     }
+    let text = page::page(&sheet);
+    write_whole(file, text.as_bytes()).map_err(|error| {
+        speaker.failure(&Remark::error(error.to_string()));
+        Exit::Usage
+    })?;
+    let shown = file.display().to_string();
+    speaker.tell(&format!("{shown}\n"), || {
+        json!({ "reason": "tilekit-page", "variant": variant.display, "path": shown, "bytes": text.len() })
+    });
+    Ok(Exit::Success)
 }
 
 /// Code where it is requested; otherwise only what ptxas says, where it is found. With the exit that it leads to: what is
@@ -160,6 +185,7 @@ fn body(
         }
         View::After(pass) => ir(&StopAt::Pass(pass.clone())),
         View::Ptx => Ok(without_head(compiled.ptx()).to_string()),
+        View::Source(_) | View::Page(_) => unreachable!("they are shown by lines"),
         View::Sass => {
             let (assembled, _) = assembled.expect("code is assembled where it is needed");
             disassemble(&assembled.cubin, &Environment::of_process())
