@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 
 use super::modifier::{Modifier, Place};
 use super::problem::{Blocks, Edges, Loads, Problem, ROWS, load};
-use super::softmax::Softmax;
+use super::softmax::{LEAST, Softmax};
 
 /// The keys of each sequence, and how they are split among CTAs.
 #[derive(Clone, Copy)]
@@ -292,9 +292,8 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
         self.log2_scale
     }
 
-    /// Finite, and still so when multiplied by any scale of scores.
     fn least(self) -> f32 {
-        -1e30
+        LEAST
     }
 
     #[device]
@@ -331,24 +330,10 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
         self.load(tile, v, values, end - 1, top - end + 1, &pages);
     }
 
-    /// Memory past the last key may hold NaN, and P of 0 times NaN is NaN.
     #[device]
     fn clear(self, rows: CachedRows, number: Scalar<i32>, values: Smem<T>) {
-        let [count, columns] = [0, 1].map(|dim| values.shape()[dim] as usize);
-        let left = rows.tile.keys - number * count;
-        if left < count as i32 {
-            const AT_ONCE: usize = 16;
-            let lanes = 1 << (columns / 8).trailing_zeros().min(5);
-            let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
-            for first in (0..count).step_by(AT_ONCE) {
-                let part = values.slice(0, first..first + AT_ONCE);
-                let row = arange(first..first + AT_ONCE, Slice::new(1, layout.clone()));
-                let is_key = (row < left).expand_dims(1);
-                let kept = part.load(layout.clone());
-                part.store(select(is_key, kept, zeros_like(kept)));
-            }
-            fence_async_shared();
-        }
+        let keys = self.splits.tile[1];
+        clear_from(values, rows.tile.keys - number * keys);
     }
 
     #[device]
@@ -422,5 +407,24 @@ impl<T: Float, M: Modifier> Cached<T, M> {
             scale: self.score_scale,
             data: self.data,
         }
+    }
+}
+
+/// Clears the rows of values from `left` on. Memory past the last key may hold NaN, and P of 0 times NaN is NaN.
+#[device]
+pub(super) fn clear_from<T: Element>(values: Smem<T>, left: Scalar<i32>) {
+    let [count, columns] = [0, 1].map(|dim| values.shape()[dim] as usize);
+    if left < count as i32 {
+        const AT_ONCE: usize = 16;
+        let lanes = 1 << (columns / 8).trailing_zeros().min(5);
+        let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
+        for first in (0..count).step_by(AT_ONCE) {
+            let part = values.slice(0, first..first + AT_ONCE);
+            let row = arange(first..first + AT_ONCE, Slice::new(1, layout.clone()));
+            let is_key = (row < left).expand_dims(1);
+            let kept = part.load(layout.clone());
+            part.store(select(is_key, kept, zeros_like(kept)));
+        }
+        fence_async_shared();
     }
 }

@@ -126,7 +126,11 @@ impl Attention {
             checked: check_decode(q, cache, out, lse, options)?,
         };
         if cache.checked {
-            self.launch_check(&call)?;
+            let CheckedCache {
+                sizes, page, pages, ..
+            } = call.checked;
+            let counts = [sizes.batch, pages, page, cache.keys.place().shape[0]];
+            self.launch_check(stream, cache.lengths, cache.table, counts)?;
         }
         match (options.softcap, options.alibi) {
             (Some(_), _) => self.launch_decode::<T, Softcap>(&call, None),
@@ -135,24 +139,28 @@ impl Attention {
         }
     }
 
-    fn launch_check<T: Operand>(&self, call: &Call<'_, T>) -> Result<()> {
-        let CheckedCache {
-            sizes, page, pages, ..
-        } = call.checked;
+    /// Has the device check lengths and table of `batch` sequences of so many pages of so many tokens in a cache of so many pages.
+    pub(super) fn launch_check(
+        &self,
+        stream: &Stream,
+        lengths: &Buffer<i32>,
+        table: Option<&Buffer<i32>>,
+        [batch, pages, page, of_cache]: [usize; 4],
+    ) -> Result<()> {
         let instance =
             super::decode_table::instance([0, 0], [0, 1], |compiler| check_pages.compile(compiler));
         let kernel = self.kernel::<(), _>("check_pages", 0, &instance)?;
-        let nothing = &self.workspace(call.stream)?.nothing;
+        let nothing = &self.workspace(stream)?.nothing;
         kernel.launch(
-            call.stream,
-            sizes.batch,
+            stream,
+            batch,
             (
-                call.cache.lengths,
-                call.cache.table.unwrap_or(&nothing.0),
-                i32::from(call.cache.table.is_some()),
+                lengths,
+                table.unwrap_or(&nothing.0),
+                i32::from(table.is_some()),
                 page as i32,
                 pages as i32,
-                call.cache.keys.place().shape[0] as i32,
+                of_cache as i32,
             ),
         )?;
         Ok(())
@@ -183,7 +191,12 @@ impl Attention {
         let tiles = sizes.batch * sizes.kv_heads * sizes.queries.div_ceil(ROWS / tile.pack);
         let resident = self.programs(&kernel, usize::from(u16::MAX))?;
         let splits = splits_of(tiles, resident, sizes.keys.div_ceil(tile.keys), MOST_SPLITS);
-        let rows = self.split_rows(call, splits)?;
+        let rows = if splits > 1 {
+            splits * sizes.batch * sizes.heads * sizes.queries
+        } else {
+            1
+        };
+        let rows = self.split_rows(call.stream, [rows, sizes.depths[1]])?;
         let workspace = self.workspace(call.stream)?;
         let (no_table, no_numbers) = &workspace.nothing;
         let of_out = Strides::of(call.out);
@@ -264,16 +277,14 @@ impl Attention {
         Ok(())
     }
 
-    /// The workspace for the results of splits: that of an earlier call, if it is large enough.
-    fn split_rows<T: Operand>(&self, call: &Call<'_, T>, splits: usize) -> Result<Arc<SplitRows>> {
-        let sizes = call.checked.sizes;
-        let rows = if splits > 1 {
-            splits * sizes.batch * sizes.heads * sizes.queries
-        } else {
-            1
-        };
-        let elements = rows * sizes.depths[1];
-        let workspace = self.workspace(call.stream)?;
+    /// The workspace for so many rows of results of splits, of so many columns: that of an earlier call, if it is large enough.
+    pub(super) fn split_rows(
+        &self,
+        stream: &Stream,
+        [rows, columns]: [usize; 2],
+    ) -> Result<Arc<SplitRows>> {
+        let elements = rows * columns;
+        let workspace = self.workspace(stream)?;
         let mut kept = workspace
             .splits
             .lock()
@@ -292,7 +303,7 @@ impl Attention {
             lse: Buffer::new(&self.device, rows.max(room[0]))?,
         });
         // Earlier launches may still use the smaller one.
-        call.stream.synchronize()?;
+        stream.synchronize()?;
         *kept = Some(Arc::clone(&made));
         Ok(made)
     }

@@ -3,6 +3,7 @@
 use tilekit::prelude::*;
 
 use super::cached::Splits;
+use super::softmax::LEAST;
 
 /// The most splits of a sequence.
 pub(super) const MOST_SPLITS: usize = 256;
@@ -46,45 +47,72 @@ pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
     launch_wait();
     let keys = lengths.at(batch).load();
     let used = share.shares(keys, token / tokens * tokens).used();
-    let rows = num_programs(0);
+    let lines = Lines {
+        sums,
+        lse: lse_of_splits,
+        first: row,
+        stride: num_programs(0),
+        count: used,
+        columns: DV,
+    };
+    let (merged, sum) = merge(lines, DV);
+    lse.at(row).store(sum);
+    let first = batch.cast::<i64>() * out_batch
+        + head.cast::<i64>() * out_head
+        + token.cast::<i64>() * out_token;
+    let column = arange(0..DV, merged.layout());
+    out.at(column.cast::<i64>() + first)
+        .store(merged.cast::<T>());
+}
+
+/// The results of the splits of a row: line `first` of `sums`, `[lines, columns]`, and of `lse`, and each `stride` lines after it.
+#[derive(Clone, Copy)]
+pub(super) struct Lines {
+    pub(super) sums: Ptr<f32>,
+    pub(super) lse: Ptr<f32>,
+    pub(super) first: Scalar<i32>,
+    pub(super) stride: Scalar<i32>,
+    /// Splits that have keys, at most [`MOST_SPLITS`].
+    pub(super) count: Scalar<i32>,
+    pub(super) columns: usize,
+}
+
+/// The output of all splits in the first `columns` columns, and its LSE, by one warp.
+#[device]
+pub(super) fn merge(lines: Lines, columns: usize) -> (Tensor<f32>, Scalar<f32>) {
     let split = arange(0..MOST_SPLITS, Blocked::new([1], [32], [1], [0]));
-    let all = lse_of_splits.at(split * rows + row).mask(split < used);
+    let all = lines.lse.at(lines.first + split * lines.stride);
+    let all = all.mask(split < lines.count);
     let all = all.other(f32::NEG_INFINITY).load();
 
     // Four columns of a lane, and the lanes of a row beside each other.
-    let (count, lanes) = (at_once(DV), (DV / 4).min(32));
+    let (at_once, lanes) = (at_once(columns), (columns / 4).min(32));
     let layout = Blocked::new([1, 4], [32 / lanes, lanes], [1, 1], [1, 0]);
-    let column = arange(0..DV, Slice::new(0, layout.clone()));
+    let column = arange(0..columns, Slice::new(0, layout.clone()));
     let read = |first: Scalar<i32>| {
-        let split = first + arange(0..count, Slice::new(1, layout.clone()));
-        let (line, is_used) = (split * rows + row, split < used);
-        let lse = lse_of_splits.at(line).mask(is_used);
-        let at =
-            (line.cast::<i64>() * DV as i64).expand_dims(1) + column.expand_dims(0).cast::<i64>();
-        let parts = sums.at(at).mask(is_used.expand_dims(1)).other(0.0);
+        let split = first + arange(0..at_once, Slice::new(1, layout.clone()));
+        let (line, is_used) = (lines.first + split * lines.stride, split < lines.count);
+        let lse = lines.lse.at(line).mask(is_used);
+        let at = (line.cast::<i64>() * lines.columns as i64).expand_dims(1)
+            + column.expand_dims(0).cast::<i64>();
+        let parts = lines.sums.at(at).mask(is_used.expand_dims(1)).other(0.0);
         (lse.other(f32::NEG_INFINITY).load(), parts.load())
     };
     // The first outputs are on their way while the LSE are reduced.
     let begin = read(scalar(0));
 
-    let largest = maximum(all.max(0).scalar(), -1e30);
+    let largest = maximum(all.max(0).scalar(), LEAST);
     let total = ((all - largest) * LOG2_E as f32).exp2().sum(0).scalar();
     let has_keys = total > 0.0;
     let sum = select(has_keys, largest + total.log(), f32::NEG_INFINITY);
-    lse.at(row).store(sum);
 
     let weighted = |(lse, parts): (Tensor<f32>, Tensor<f32>)| {
         let weight = ((lse - largest) * LOG2_E as f32).exp2();
         (parts * weight.expand_dims(1)).sum(0)
     };
     let mut merged = weighted(begin);
-    for first in range(count as i32, used).step(count as i32) {
+    for first in range(at_once as i32, lines.count).step(at_once as i32) {
         merged += weighted(read(first));
     }
-    let merged = merged * select(has_keys, 1.0 / total, 0.0);
-    let first = batch.cast::<i64>() * out_batch
-        + head.cast::<i64>() * out_head
-        + token.cast::<i64>() * out_token;
-    out.at(column.cast::<i64>() + first)
-        .store(merged.cast::<T>());
+    (merged * select(has_keys, 1.0 / total, 0.0), sum)
 }

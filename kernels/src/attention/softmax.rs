@@ -18,6 +18,9 @@ pub(super) struct Softmax {
 /// sums, and far from the largest number of f16.
 const GROWTH: f32 = 8.0;
 
+/// The maximum of a row that has seen no key yet: finite, and still so when multiplied by any scale of scores.
+pub(super) const LEAST: f32 = -1e30;
+
 /// The power of 2 by which P is larger that is rounded to e4m3, whose largest number is 448, so that small P keep their bits.
 const SHIFT: f32 = 8.0;
 
@@ -62,6 +65,43 @@ impl Softmax {
         (softmax, powers)
     }
 
+    /// The state before the first scores, of which `zeros` has the shape and layout.
+    #[device]
+    pub(super) fn none(
+        zeros: Tensor<f32>,
+        log2_scale: Scalar<f32>,
+        [rows, keys]: [usize; 2],
+    ) -> Self {
+        Softmax {
+            log2_scale,
+            max: full([rows], LEAST, Slice::new(1, zeros.layout())),
+            sum: sum_of_threads(zeros, rows, keys),
+            keys,
+            shift: 0.0,
+        }
+    }
+
+    /// The maximum of each row.
+    pub(super) fn maxima(self) -> Tensor<f32> {
+        self.max
+    }
+
+    /// Goes on from maxima that are not below these; returns the factor that rescales the accumulator so far.
+    #[device]
+    pub(super) fn follow(&mut self, max: Tensor<f32>, rows: usize) -> Tensor<f32> {
+        let scale = ((self.max - max) * self.log2_scale).exp2();
+        self.max = max;
+        self.sum = self.sum * self.spread(scale, rows);
+        scale
+    }
+
+    /// A factor of each row, for the sums of threads.
+    #[device]
+    fn spread(self, scale: Tensor<f32>, rows: usize) -> Tensor<f32> {
+        let of_sums = self.sum.layout();
+        scale.reshape([1, rows]).convert_layout_trivial(of_sums)
+    }
+
     /// Updates the maxima with further scores; returns the factor that rescales the accumulator so far. If `is_lazy`, the factor is
     /// 1 while the maximum has grown by less than [`GROWTH`]: P is then at most 2 to that power, and the division at the end
     /// cancels it.
@@ -87,17 +127,14 @@ impl Softmax {
     ) -> Tensor<f32> {
         let least = offset(self.max, self.log2_scale, self.shift);
         let powers = fma(scores, self.log2_scale, least).exp2();
-        let of_sums = self.sum.layout();
-        let spread = scale.reshape([1, rows]).convert_layout_trivial(of_sums);
-        self.sum = self.sum * spread + sum_of_threads(powers, rows, self.keys);
+        self.sum = self.sum * self.spread(scale, rows) + sum_of_threads(powers, rows, self.keys);
         powers
     }
 
     /// The sum of each row, and the logarithm of the sum of the exponentials of its scores (LSE).
     #[device]
     pub(super) fn finish(self) -> (Tensor<f32>, Tensor<f32>) {
-        let total = self.sum.sum(0);
-        let total = total.convert_layout_trivial(self.max.layout());
+        let total = self.total();
         let mut log2_sum = self.max * self.log2_scale + total.log2_approx();
         if self.shift != 0.0 {
             log2_sum -= self.shift;
@@ -109,8 +146,23 @@ impl Softmax {
     /// additional term, e to the power of `sink` (-inf for none), that has no value.
     #[device]
     pub(super) fn finish_with_sink(self, sink: Tensor<f32>) -> (Tensor<f32>, Tensor<f32>) {
+        self.normalize(self.total(), sink)
+    }
+
+    /// The sum of each row.
+    #[device]
+    pub(super) fn total(self) -> Tensor<f32> {
         let total = self.sum.sum(0);
-        let total = total.convert_layout_trivial(self.max.layout());
+        total.convert_layout_trivial(self.max.layout())
+    }
+
+    /// [`finish_with_sink`](Softmax::finish_with_sink) of rows with these sums.
+    #[device]
+    pub(super) fn normalize(
+        self,
+        total: Tensor<f32>,
+        sink: Tensor<f32>,
+    ) -> (Tensor<f32>, Tensor<f32>) {
         let (max, sink) = (self.max * self.log2_scale, sink * LOG2_E as f32);
         let high = maximum(max, sink);
         let scale = (max - high).exp2();

@@ -37,6 +37,10 @@ impl Lower for For {
         if let Some(none) = none {
             cx.code.branch(Some(Predicate::is(none)), end, true);
         }
+        // What follows is not computed where the loop is not entered: code behind the loop may not reuse it.
+        if none.is_some() {
+            cx.code.open();
+        }
         let step = cx.scalar(self.step);
         let limit = (!cx.stays_in_type(self)).then(|| cx.code.last_start(high, step, elem));
         cx.code.bind(head);
@@ -79,6 +83,9 @@ impl Lower for For {
         }
         cx.code.branch(Some(Predicate::is(again)), head, true);
         cx.code.close();
+        if none.is_some() {
+            cx.code.close();
+        }
         cx.code.bind(end);
         let results = cx.func.results(inst).to_vec();
         for (result, slot) in results.into_iter().zip(&carried) {

@@ -485,6 +485,35 @@ fn a_while_may_not_run_at_all() {
     );
 }
 
+/// What the first loop's last test compares with is not computed where the loop is not entered.
+#[kernel(warps = 1)]
+fn loops_to_one_end(input: Ptr<i32>, out: Ptr<i32>) {
+    let end = input.at(0).load();
+    let (mut first, mut second) = (scalar(0), scalar(0));
+    for i in range(128, end).step(128) {
+        first += i;
+    }
+    for i in range(0, end).step(128) {
+        second += i + 1;
+    }
+    out.at(0).store(first);
+    out.at(1).store(second);
+}
+
+#[test]
+fn a_loop_that_is_not_entered_leaves_nothing_to_the_next() {
+    let inputs = [[100], [128], [300], [0], [-5]];
+    check!(
+        loops_to_one_end,
+        inputs,
+        |input: &[i32], out: &mut [i32]| {
+            let starts = (0..input[0]).step_by(128);
+            out[0] = starts.clone().sum();
+            out[1] = starts.map(|i| i + 1).sum();
+        }
+    );
+}
+
 #[kernel(warps = 1)]
 fn unsigned_loop(input: Ptr<u32>, out: Ptr<u32>) {
     let (low, high) = (input.at(0).load(), input.at(1).load());
