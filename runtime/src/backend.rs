@@ -13,6 +13,7 @@ use crate::device::DeviceFacts;
 use crate::emulated::EmulatedDevice;
 use crate::error::Result;
 use crate::launch::{EntryShape, Grid, ParameterBlock};
+use crate::unified::{Advice, Near};
 
 /// What runs kernels.
 pub(crate) trait Backend: Sized {
@@ -41,6 +42,18 @@ pub(crate) trait Backend: Sized {
     fn encode_tensor_map(&self, map: &TensorMap) -> Result<EncodedTensorMap>;
 
     fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Self::Memory>;
+    /// Memory whose pages move between host and device.
+    fn allocate_unified(self: &Arc<Self>, bytes: usize) -> Result<Self::Memory>;
+    /// Memory that is there for work behind this on the stream, and is freed in its order.
+    fn allocate_in_order(
+        self: &Arc<Self>,
+        stream: &Self::Stream,
+        bytes: usize,
+    ) -> Result<Self::Memory>;
+    /// Moves pages of unified memory, in stream order.
+    fn prefetch(stream: &Self::Stream, memory: &Self::Memory, near: Near) -> Result<()>;
+    /// Says how unified memory will be used.
+    fn advise(memory: &Self::Memory, advice: Advice) -> Result<()>;
     /// Zeros, which the host accesses in elements of `element_bytes` bytes.
     fn allocate_mapped(
         self: &Arc<Self>,

@@ -3,11 +3,12 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::backend::{AnyMemory, On};
+use crate::backend::{AnyMemory, Backend, On};
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 use crate::kept;
+use crate::stream::Stream;
 
 /// `len` elements of `T` on a device, freed when dropped.
 ///
@@ -19,6 +20,7 @@ pub struct Buffer<T> {
     /// Graphs that use it keep it too.
     memory: Arc<AnyMemory>,
     len: usize,
+    is_unified: bool,
     element: PhantomData<fn() -> T>,
 }
 
@@ -28,14 +30,85 @@ impl<T: DeviceElement> Buffer<T> {
     /// # Errors
     /// [`Error::OutOfMemory`] with the bytes requested and free.
     pub fn new(device: &Device, len: usize) -> Result<Buffer<T>> {
-        let bytes = len.saturating_mul(size_of::<T>());
-        let memory = Arc::new(device.allocate(bytes)?);
-        Ok(Buffer {
+        let memory = device.allocate(Self::bytes_of(len))?;
+        Ok(Buffer::of_memory(device, memory, len))
+    }
+
+    /// `len` elements of undefined content in unified memory, whose pages move to who uses them: there may be more of it than the device has.
+    /// [`Stream::prefetch`](crate::Stream::prefetch) moves them ahead of their use, and [`advise`](Buffer::advise) says what that is.
+    ///
+    /// ```
+    /// # use tilekit::prelude::*;
+    /// use tilekit::{Advice, Near};
+    /// # fn main() -> tilekit::Result<()> {
+    /// # let device = Device::emulator();
+    /// let stream = Stream::new(&device)?;
+    /// let weights = Buffer::<f32>::unified(&device, 1024)?;
+    /// weights.write(&[0.5; 1024])?;
+    /// weights.advise(Advice::ReadMostly)?;
+    /// stream.prefetch(&weights, Near::Device)?;
+    /// # stream.synchronize()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Buffer::new`].
+    pub fn unified(device: &Device, len: usize) -> Result<Buffer<T>> {
+        let bytes = Self::bytes_of(len);
+        let memory = match device.backend() {
+            On::Cuda(context) => On::Cuda(context.allocate_unified(bytes)?),
+            On::Emulator(emulator) => On::Emulator(emulator.allocate_unified(bytes)?),
+        };
+        let mut buffer = Buffer::of_memory(device, memory, len);
+        buffer.is_unified = true;
+        Ok(buffer)
+    }
+
+    /// `len` elements of undefined content for work behind this on `stream`, from a pool that the device keeps: neither this nor the drop, which
+    /// frees the memory behind what the stream was given until then, waits for the device. Another stream waits for an event before it uses the buffer, and `stream`
+    /// for that one's before the drop: the memory may be given to the next allocation at once.
+    ///
+    /// ```
+    /// # use tilekit::prelude::*;
+    /// # fn main() -> tilekit::Result<()> {
+    /// # let device = Device::emulator();
+    /// let stream = Stream::new(&device)?;
+    /// for _ in 0..100 {
+    ///     let scratch = Buffer::<f32>::in_order(&stream, 1024)?;
+    ///     stream.fill_bytes(&scratch, 0)?;
+    /// }
+    /// stream.synchronize()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Buffer::new`], and [`Error::Capturing`] while the stream is captured.
+    pub fn in_order(stream: &Stream, len: usize) -> Result<Buffer<T>> {
+        let (device, bytes) = (stream.device(), Self::bytes_of(len));
+        let memory = match (device.backend(), stream.queue()) {
+            (On::Cuda(context), On::Cuda(stream)) => {
+                On::Cuda(context.allocate_in_order(stream, bytes)?)
+            }
+            (On::Emulator(emulator), On::Emulator(stream)) => {
+                On::Emulator(emulator.allocate_in_order(stream, bytes)?)
+            }
+            _ => unreachable!("a stream is of the backend of its device"),
+        };
+        Ok(Buffer::of_memory(device, memory, len))
+    }
+
+    fn bytes_of(len: usize) -> usize {
+        len.saturating_mul(size_of::<T>())
+    }
+
+    fn of_memory(device: &Device, memory: AnyMemory, len: usize) -> Buffer<T> {
+        Buffer {
             device: device.clone(),
-            memory,
+            memory: Arc::new(memory),
             len,
+            is_unified: false,
             element: PhantomData,
-        })
+        }
     }
 
     /// A copy of `elements`.
@@ -147,6 +220,10 @@ impl<T> Buffer<T> {
         &self.device
     }
 
+    pub(crate) fn is_unified(&self) -> bool {
+        self.is_unified
+    }
+
     pub(crate) fn memory(&self) -> &AnyMemory {
         &self.memory
     }
@@ -164,7 +241,6 @@ mod tests {
 
     use super::*;
     use crate::device::devices;
-    use crate::stream::Stream;
 
     #[test]
     fn what_is_written_is_read_and_fills_reach_every_byte() {

@@ -160,6 +160,8 @@ pub enum Error {
         /// What was done to it.
         what: &'static str,
     },
+    /// Pages were to be moved of a buffer that is not unified.
+    NotUnified,
     /// A graph was replayed whose buffer had been freed.
     BufferGone {
         /// Where the buffer was.

@@ -105,6 +105,7 @@ mod tensor_map;
 mod toolchain;
 pub mod trace;
 mod tuned;
+mod unified;
 
 pub use ::diag;
 pub use ::layout;
@@ -140,6 +141,7 @@ pub use tensor_map::{
 };
 pub use toolchain::{Image, Toolchain};
 pub use tuned::{Machine, Tuned};
+pub use unified::{Advice, Near};
 
 /// The book and the README, whose code is compiled and run by the documentation's tests.
 #[cfg(doctest)]

@@ -49,7 +49,6 @@ impl Stream {
         &self.device
     }
 
-    #[cfg(test)]
     pub(crate) fn queue(&self) -> &AnyStream {
         &self.queue
     }

@@ -66,6 +66,11 @@ launch::driver_functions! {
     cuMemGetInfo = "cuMemGetInfo_v2" (*mut usize, *mut usize);
     cuMemAlloc = "cuMemAlloc_v2" (*mut DeviceAddress, usize);
     cuMemFree = "cuMemFree_v2" (DeviceAddress);
+    cuMemAllocAsync = "cuMemAllocAsync" (*mut DeviceAddress, usize, StreamHandle);
+    cuMemFreeAsync = "cuMemFreeAsync" (DeviceAddress, StreamHandle);
+    cuMemAllocManaged = "cuMemAllocManaged" (*mut DeviceAddress, usize, c_uint);
+    cuMemPrefetchAsync = "cuMemPrefetchAsync" (DeviceAddress, usize, c_int, StreamHandle);
+    cuMemAdvise = "cuMemAdvise" (DeviceAddress, usize, c_uint, c_int);
     cuMemHostAlloc = "cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
     cuMemHostGetDevicePointer = "cuMemHostGetDevicePointer_v2" (*mut DeviceAddress, *mut c_void, c_uint);
     cuMemFreeHost = "cuMemFreeHost" (*mut c_void);

@@ -12,6 +12,7 @@ use crate::backend::Backend;
 use crate::device::DeviceFacts;
 use crate::error::Result;
 use crate::launch::{EntryShape, Grid, ParameterBlock};
+use crate::unified::{Advice, Near};
 
 impl Backend for Context {
     type Memory = DeviceMemory;
@@ -43,6 +44,22 @@ impl Backend for Context {
 
     fn allocate(self: &Arc<Self>, bytes: usize) -> Result<DeviceMemory> {
         DeviceMemory::allocate(self, bytes)
+    }
+
+    fn allocate_unified(self: &Arc<Self>, bytes: usize) -> Result<DeviceMemory> {
+        DeviceMemory::allocate_unified(self, bytes)
+    }
+
+    fn allocate_in_order(self: &Arc<Self>, stream: &Stream, bytes: usize) -> Result<DeviceMemory> {
+        DeviceMemory::allocate_in_order(stream, bytes)
+    }
+
+    fn prefetch(stream: &Stream, memory: &DeviceMemory, near: Near) -> Result<()> {
+        Ok(memory.prefetch(near, stream)?)
+    }
+
+    fn advise(memory: &DeviceMemory, advice: Advice) -> Result<()> {
+        Ok(memory.advise(advice)?)
     }
 
     fn allocate_mapped(

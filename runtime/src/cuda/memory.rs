@@ -9,34 +9,120 @@ use std::sync::Arc;
 use machine::driver::{DeviceAddress, Driver, StreamHandle};
 
 use super::host_memory::HostMemory;
+use super::stream::OwnedStream;
 use super::{Context, CudaFailure, Stream};
 use crate::error::Error;
+use crate::unified::{Advice, Near};
 
 /// An allocation on the GPU, freed when dropped.
 pub(crate) struct DeviceMemory {
     context: Arc<Context>,
     address: DeviceAddress,
     bytes: usize,
+    /// The stream in whose order it is freed; without, freeing it waits for the device.
+    in_order: Option<Arc<OwnedStream>>,
 }
+
+/// `CU_MEM_ATTACH_GLOBAL`
+const ATTACH_GLOBAL: u32 = 1;
+
+/// `CU_DEVICE_CPU`
+const HOST: i32 = -1;
 
 impl DeviceMemory {
     /// Allocates `bytes`, whose content is undefined. Zero bytes allocate nothing and have address 0.
     pub(crate) fn allocate(context: &Arc<Context>, bytes: usize) -> Result<DeviceMemory, Error> {
+        DeviceMemory::allocate_by(context, bytes, "cuMemAlloc", |address| {
+            // SAFETY: writes one address; a context is current.
+            unsafe { (context.driver.cuMemAlloc)(address, bytes) }
+        })
+    }
+
+    /// Allocates unified memory, whose pages move to who uses them: there may be more of it than the GPU has.
+    pub(crate) fn allocate_unified(
+        context: &Arc<Context>,
+        bytes: usize,
+    ) -> Result<DeviceMemory, Error> {
+        DeviceMemory::allocate_by(context, bytes, "cuMemAllocManaged", |address| {
+            // SAFETY: as for `allocate`.
+            unsafe { (context.driver.cuMemAllocManaged)(address, bytes, ATTACH_GLOBAL) }
+        })
+    }
+
+    /// Allocates in stream order, from the pool of the device, and frees in the order of the same stream.
+    pub(crate) fn allocate_in_order(stream: &Stream, bytes: usize) -> Result<DeviceMemory, Error> {
+        let context = stream.context();
+        if stream.is_capturing()? {
+            return Err(Error::Capturing {
+                what: "asked for memory",
+            });
+        }
+        let mut memory = DeviceMemory::allocate_by(context, bytes, "cuMemAllocAsync", |address| {
+            // SAFETY: as for `allocate`; the stream lives.
+            unsafe { (context.driver.cuMemAllocAsync)(address, bytes, stream.raw()) }
+        })?;
+        memory.in_order = Some(Arc::clone(stream.owned()));
+        Ok(memory)
+    }
+
+    fn allocate_by(
+        context: &Arc<Context>,
+        bytes: usize,
+        function: &'static str,
+        allocate: impl FnOnce(*mut DeviceAddress) -> u32,
+    ) -> Result<DeviceMemory, Error> {
         context.bind()?;
         let mut address = 0;
         if bytes > 0 {
-            // SAFETY: writes one address; a context is current.
-            let code = unsafe { (context.driver.cuMemAlloc)(&raw mut address, bytes) };
-            context
-                .driver
-                .check("cuMemAlloc", code)
-                .map_err(|failure| describe_allocation(context, bytes, failure))?;
+            let code = allocate(&raw mut address);
+            let checked = context.driver.check(function, code);
+            checked.map_err(|failure| describe_allocation(context, bytes, failure))?;
         }
         Ok(DeviceMemory {
             context: Arc::clone(context),
             address,
             bytes,
+            in_order: None,
         })
+    }
+
+    /// Moves the pages of unified memory, in stream order.
+    pub(crate) fn prefetch(&self, near: Near, stream: &Stream) -> Result<(), CudaFailure> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        self.context.bind()?;
+        let (driver, place) = (self.context.driver, self.number_of(near));
+        // SAFETY: the allocation is unified, which the buffer has checked, and holds `bytes`; the stream lives.
+        let code =
+            unsafe { (driver.cuMemPrefetchAsync)(self.address, self.bytes, place, stream.raw()) };
+        driver.check("cuMemPrefetchAsync", code)
+    }
+
+    /// Says how unified memory will be used.
+    pub(crate) fn advise(&self, advice: Advice) -> Result<(), CudaFailure> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        self.context.bind()?;
+        let driver = self.context.driver;
+        // `CU_MEM_ADVISE_SET_READ_MOSTLY`, `.._SET_PREFERRED_LOCATION` and `.._SET_ACCESSED_BY`; the first takes no place.
+        let (number, place) = match advice {
+            Advice::ReadMostly => (1, self.number_of(Near::Device)),
+            Advice::Prefer(near) => (3, self.number_of(near)),
+            Advice::AccessedBy(near) => (5, self.number_of(near)),
+        };
+        // SAFETY: as for `prefetch`.
+        let code = unsafe { (driver.cuMemAdvise)(self.address, self.bytes, number, place) };
+        driver.check("cuMemAdvise", code)
+    }
+
+    /// What the driver calls a place.
+    fn number_of(&self, near: Near) -> i32 {
+        match near {
+            Near::Device => self.context.ordinal() as i32,
+            Near::Host => HOST,
+        }
     }
 
     /// The address, as kernels see it.
@@ -194,6 +280,11 @@ impl Drop for DeviceMemory {
             return;
         }
         // A failure would repeat that of an earlier kernel, which the next synchronisation reports.
+        if let Some(stream) = &self.in_order {
+            // SAFETY: allocated once, freed once, behind what the stream was given.
+            let _ = unsafe { (self.context.driver.cuMemFreeAsync)(self.address, stream.raw()) };
+            return;
+        }
         // SAFETY: allocated once, freed once. cuMemFree waits for work that is in flight on the device.
         let _ = unsafe { (self.context.driver.cuMemFree)(self.address) };
     }

@@ -14,9 +14,21 @@ const NON_BLOCKING: u32 = 1;
 
 /// A non-blocking stream: it does not wait for the default stream, nor the default stream for it.
 pub(crate) struct Stream {
+    owned: Arc<OwnedStream>,
+    last_launched: Mutex<Option<Arc<str>>>,
+}
+
+/// The driver's stream, which memory that is freed in its order keeps.
+pub(crate) struct OwnedStream {
     context: Arc<Context>,
     raw: StreamHandle,
-    last_launched: Mutex<Option<Arc<str>>>,
+}
+
+impl OwnedStream {
+    /// The driver's handle.
+    pub(super) fn raw(&self) -> StreamHandle {
+        self.raw
+    }
 }
 
 impl Stream {
@@ -26,20 +38,37 @@ impl Stream {
         // SAFETY: writes one handle; a context is current.
         let code = unsafe { (context.driver.cuStreamCreate)(&raw mut raw, NON_BLOCKING) };
         context.driver.check("cuStreamCreate", code)?;
+        let context = Arc::clone(context);
         Ok(Stream {
-            context: Arc::clone(context),
-            raw,
+            owned: Arc::new(OwnedStream { context, raw }),
             last_launched: Mutex::new(None),
         })
     }
 
     /// The driver's handle.
     pub(crate) fn raw(&self) -> StreamHandle {
-        self.raw
+        self.owned.raw
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
-        &self.context
+        &self.owned.context
+    }
+
+    /// The driver's stream, to be kept.
+    pub(super) fn owned(&self) -> &Arc<OwnedStream> {
+        &self.owned
+    }
+
+    /// Whether a graph is captured from it now.
+    pub(super) fn is_capturing(&self) -> Result<bool, CudaFailure> {
+        self.context().bind()?;
+        let (driver, mut status) = (self.context().driver, 0);
+        let functions = driver.launcher.functions();
+        // SAFETY: writes one integer; the stream lives.
+        let code = unsafe { (functions.cuStreamIsCapturing)(self.raw(), &raw mut status) };
+        driver.check("cuStreamIsCapturing", code)?;
+        // 0 is `CU_STREAM_CAPTURE_STATUS_NONE`.
+        Ok(status != 0)
     }
 
     /// Remembers what runs, for the message of a failure that is noticed later.
@@ -56,10 +85,10 @@ impl Stream {
 
     /// Waits for everything that was put on the stream.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
-        self.context.bind()?;
-        let driver = self.context.driver;
+        self.context().bind()?;
+        let driver = self.context().driver;
         // SAFETY: the stream lives.
-        let code = unsafe { (driver.cuStreamSynchronize)(self.raw) };
+        let code = unsafe { (driver.cuStreamSynchronize)(self.raw()) };
         driver
             .check("cuStreamSynchronize", code)
             .map_err(|failure| self.blame(failure))
@@ -69,10 +98,10 @@ impl Stream {
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
         /// `CUDA_ERROR_NOT_READY`
         const NOT_READY: u32 = 600;
-        self.context.bind()?;
-        let driver = self.context.driver;
+        self.context().bind()?;
+        let driver = self.context().driver;
         // SAFETY: the stream lives.
-        let code = unsafe { (driver.cuStreamQuery)(self.raw) };
+        let code = unsafe { (driver.cuStreamQuery)(self.raw()) };
         if code == NOT_READY {
             return Ok(false);
         }
@@ -82,10 +111,10 @@ impl Stream {
 
     /// Makes later work of this stream wait for `event`.
     pub(crate) fn wait_for(&self, event: &Event) -> Result<(), CudaFailure> {
-        self.context.bind()?;
-        let driver = self.context.driver;
+        self.context().bind()?;
+        let driver = self.context().driver;
         // SAFETY: stream and event live; the flags must be 0.
-        let code = unsafe { (driver.cuStreamWaitEvent)(self.raw, event.raw(), 0) };
+        let code = unsafe { (driver.cuStreamWaitEvent)(self.raw(), event.raw(), 0) };
         driver.check("cuStreamWaitEvent", code)
     }
 
@@ -105,7 +134,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for OwnedStream {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once; work still queued runs to its end.
         let _ = unsafe { (self.context.driver.cuStreamDestroy)(self.raw) };

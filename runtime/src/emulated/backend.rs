@@ -14,6 +14,7 @@ use crate::backend::Backend;
 use crate::device::DeviceFacts;
 use crate::error::{Error, Result};
 use crate::launch::{EntryShape, Grid, ParameterBlock};
+use crate::unified::{Advice, Near};
 
 impl Backend for EmulatedDevice {
     type Memory = EmulatedMemory;
@@ -46,6 +47,30 @@ impl Backend for EmulatedDevice {
 
     fn allocate(self: &Arc<Self>, bytes: usize) -> Result<EmulatedMemory> {
         EmulatedMemory::allocate(self, bytes)
+    }
+
+    fn allocate_unified(self: &Arc<Self>, bytes: usize) -> Result<EmulatedMemory> {
+        EmulatedMemory::allocate(self, bytes)
+    }
+
+    fn allocate_in_order(
+        self: &Arc<Self>,
+        stream: &EmulatedStream,
+        bytes: usize,
+    ) -> Result<EmulatedMemory> {
+        if stream.is_capturing() {
+            return Err(refuse_while_capturing("asked for memory"));
+        }
+        EmulatedMemory::allocate(self, bytes)
+    }
+
+    /// There is one memory, which every side reaches.
+    fn prefetch(_stream: &EmulatedStream, _memory: &EmulatedMemory, _near: Near) -> Result<()> {
+        Ok(())
+    }
+
+    fn advise(_memory: &EmulatedMemory, _advice: Advice) -> Result<()> {
+        Ok(())
     }
 
     fn allocate_mapped(

@@ -34,6 +34,7 @@ impl fmt::Display for Error {
             | Self::NotEmulated { .. }
             | Self::Capturing { .. }
             | Self::BufferGone { .. }
+            | Self::NotUnified
             | Self::OutsideOfMapped { .. }
             | Self::NeverSet { .. }
             | Self::EventNotRecorded => self.write_of_use(f),
@@ -239,6 +240,10 @@ impl Error {
             Self::Capturing { what } => write!(
                 f,
                 "a stream was {what} while it is captured into a graph; do it before or after `Stream::capture`"
+            ),
+            Self::NotUnified => write!(
+                f,
+                "pages of a buffer are to be moved that stay on the device; make it by `Buffer::unified`"
             ),
             Self::BufferGone { address } => write!(
                 f,

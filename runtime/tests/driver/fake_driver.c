@@ -15,6 +15,21 @@ unsigned cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   return 0;
 }
 unsigned cuMemFree_v2(uint64_t address) { free((void *)(uintptr_t)address); return end(begin("free")); }
+unsigned cuMemAllocAsync(uint64_t *address, size_t bytes, void *stream) { return stream == &streams[0] ? cuMemAlloc_v2(address, bytes) : 400; }
+unsigned cuMemFreeAsync(uint64_t address, void *stream) { free((void *)(uintptr_t)address); return stream == &streams[0] ? end(begin("free in order")) : 400; }
+unsigned cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags) { return flags == 1 ? cuMemAlloc_v2(address, bytes) : 1; }
+unsigned cuMemPrefetchAsync(uint64_t address, size_t bytes, int place, void *stream) {
+  FILE *log = begin("prefetch");
+  fprintf(log, " %zu to %d", bytes, place);
+  end(log);
+  return address && stream == &streams[0] ? 0 : 1;
+}
+unsigned cuMemAdvise(uint64_t address, size_t bytes, unsigned advice, int place) {
+  FILE *log = begin("advise");
+  fprintf(log, " %zu %u %d", bytes, advice, place);
+  end(log);
+  return address ? 0 : 1;
+}
 unsigned cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
   uint64_t address = 0;
   unsigned code = flags == 3 ? cuMemAlloc_v2(&address, bytes) : 1;

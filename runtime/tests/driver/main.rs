@@ -231,8 +231,22 @@ fn launching_alone(folder: &Path) -> PathBuf {
 
 fn memory_streams_and_events() {
     let ran = run("moves", &[]);
-    let said =
-        "filled [257, 257, 257, 257]\ncopied [1, 2, 3, 4]\nmilliseconds 0.5\nmapped [5, 6]\n";
+    let said = "filled [257, 257, 257, 257]\ncopied [1, 2, 3, 4]\nmilliseconds 0.5\nmapped [5, 6]\nin order [0, 0, 0, 0, 0]\n";
     assert!(ran.said.starts_with(said), "{}", ran.said);
     assert!(ran.said.contains("2147483648"), "free bytes: {}", ran.said);
+    let moves = |line: &&String| {
+        ["prefetch", "advise", "free in order"]
+            .iter()
+            .any(|word| line.starts_with(word))
+    };
+    let asked: Vec<&String> = ran.asked.iter().filter(moves).collect();
+    let wanted = [
+        "advise 12 1 0",
+        "advise 12 3 -1",
+        "advise 12 5 0",
+        "prefetch 12 to 0",
+        "prefetch 12 to -1",
+        "free in order",
+    ];
+    assert_eq!(asked, wanted);
 }

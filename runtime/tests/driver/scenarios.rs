@@ -1,7 +1,7 @@
 //! What runs in a process of its own, with the stand-in for the driver.
 
 use tilekit::prelude::*;
-use tilekit::{Event, L2Promotion, MappedBuffer};
+use tilekit::{Advice, Event, L2Promotion, MappedBuffer, Near};
 
 /// `out[i] = x[i] + y[i]` for `i < n`.
 #[kernel(warps = 4)]
@@ -113,6 +113,17 @@ pub(crate) fn run_moves() {
         let mapped = MappedBuffer::<i32>::zeros(&device, 2)?;
         mapped.write(0, &[5, 6])?;
         println!("mapped {:?}", mapped.read(0..2)?);
+        let unified = Buffer::<i32>::unified(&device, 3)?;
+        unified.advise(Advice::ReadMostly)?;
+        unified.advise(Advice::Prefer(Near::Host))?;
+        unified.advise(Advice::AccessedBy(Near::Device))?;
+        stream.prefetch(&unified, Near::Device)?;
+        stream.prefetch(&unified, Near::Host)?;
+        let scratch = Buffer::<i32>::in_order(&stream, 5)?;
+        stream.fill_bytes(&scratch, 0)?;
+        println!("in order {:?}", scratch.to_vec()?);
+        drop(stream);
+        drop(scratch);
         Buffer::<u8>::zeros(&device, 3 << 30).map(|_| ())
     })());
 }
