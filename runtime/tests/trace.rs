@@ -65,15 +65,17 @@ fn recorded<const STAGES: usize>(level: TraceLevel, keep: Keep, records: u32) ->
         compiler: Compiler::default().tracing(options),
         ..Bed::new(&device)
     };
-    let mut case = Case::new("sums", Sizes::default(), Mode::Check(bed)).unwrap();
+    let mut case =
+        Case::new("sums", Sizes::default(), Mode::Check(bed)).expect("a case without sizes");
     let rows = STEPS * ROWS - 3;
     let x = case.integers::<f32>("x", [rows, COLUMNS], -4..5);
     let out = case.output::<f32>("out", [COLUMNS]);
     let arguments = (x.view(), &out, rows as i32);
     case.launch(column_sums::<STAGES>, grid(1), arguments)
-        .unwrap();
+        .expect("a launch on the emulator");
     let sum = |[column]: [usize; 1]| -> f32 { (0..rows).map(|r| x[r * COLUMNS + column]).sum() };
-    case.expect(&out, sum, Exactly).unwrap();
+    case.expect(&out, sum, Exactly)
+        .expect("sums of whole numbers");
     let mut report = case.into_report();
     report
         .launches

@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn rows_are_tokens_of_heads_or_heads_of_tokens() {
-        let device = tilekit::Device::emulator();
+        let device = Device::emulator();
         let buffer = Buffer::<f32>::zeros(&device, 1 << 14).expect("the emulator has memory");
         let order = |shape: [usize; 4], strides: [usize; 4]| {
             let view = buffer.view(shape).with_strides(strides);

@@ -91,7 +91,7 @@ impl Softmax {
     pub(super) fn follow(&mut self, max: Tensor<f32>, rows: usize) -> Tensor<f32> {
         let scale = ((self.max - max) * self.log2_scale).exp2();
         self.max = max;
-        self.sum = self.sum * self.spread(scale, rows);
+        self.sum *= self.spread(scale, rows);
         scale
     }
 
