@@ -8,12 +8,12 @@ use std::sync::Arc;
 use ptx::{EncodedTensorMap, TensorMap};
 use target::Target;
 
+use crate::advice::{Advice, Near};
 use crate::cuda;
 use crate::device::DeviceFacts;
 use crate::emulated::EmulatedDevice;
 use crate::error::Result;
 use crate::launch::{EntryShape, Grid, ParameterBlock};
-use crate::unified::{Advice, Near};
 
 /// What runs kernels.
 pub(crate) trait Backend: Sized {

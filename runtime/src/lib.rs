@@ -79,6 +79,7 @@
 //! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel; [`Peer`] and [`Gemm`]: what `bench` times beside it.
 //! - [`Error`]: everything that can go wrong, each with a help.
 
+mod advice;
 mod backend;
 mod buffer;
 pub mod case;
@@ -111,6 +112,7 @@ pub use ::diag;
 pub use ::layout;
 pub use ::library;
 pub use ::target;
+pub use advice::{Advice, Near};
 pub use buffer::Buffer;
 pub use code::{Code, Entry, PreparedLaunch};
 pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};
@@ -141,7 +143,6 @@ pub use tensor_map::{
 };
 pub use toolchain::{Image, Toolchain};
 pub use tuned::{Machine, Tuned};
-pub use unified::{Advice, Near};
 
 /// The book and the README, whose code is compiled and run by the documentation's tests.
 #[cfg(doctest)]

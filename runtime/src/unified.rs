@@ -1,5 +1,6 @@
 //! Unified memory: its pages move to who uses them, the host or the device.
 
+use crate::advice::{Advice, Near};
 use crate::backend::{Backend, On};
 use crate::buffer::Buffer;
 use crate::cuda::Context;
@@ -7,27 +8,6 @@ use crate::element::DeviceElement;
 use crate::emulated::EmulatedDevice;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
-
-/// Where pages of unified memory are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Near {
-    /// In the memory of the device.
-    Device,
-    /// In that of the host.
-    Host,
-}
-
-/// How unified memory will be used; nothing that a kernel computes depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Advice {
-    /// It is mostly read: each side that reads a page gets a copy, which the next write removes.
-    ReadMostly,
-    /// Pages stay there, where they have room.
-    Prefer(Near),
-    /// This side maps the pages wherever they are, so that its accesses move none.
-    AccessedBy(Near),
-}
 
 impl<T: DeviceElement> Buffer<T> {
     /// Says how a [unified](Buffer::unified) buffer will be used. The emulator, whose memory is one, does nothing.

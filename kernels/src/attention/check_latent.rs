@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use super::call_latent::LatentCache;
 use super::check::{MOST, Strides, check_strides, extents};
 use super::error::{Result, expect};
-use super::latent::{HALF, PAGE, ROPE};
+use super::latent_shape::{HALF, PAGE, ROPE};
 use super::table::Operand;
 
 /// Columns of a key, and of a value.

@@ -16,15 +16,9 @@ use super::deal::Deal;
 use super::latent_loads::{LatentMaps, LatentTiles};
 use super::latent_part::LatentPart;
 use super::latent_rows::LatentRows;
+use super::latent_shape::{HALF, PAGE, ROPE};
 use super::mainloop::swizzle;
 use super::problem::ROWS;
-
-/// Columns of a key beyond those of the value: what rotary embedding turns.
-pub(super) const ROPE: usize = 64;
-/// Half of the columns of a value.
-pub(super) const HALF: usize = 256;
-/// Keys of a block, and of a page.
-pub(super) const PAGE: usize = 64;
 
 /// Registers of a consumer thread, and of a producer thread.
 const REGISTERS: [u32; 2] = [240, 24];

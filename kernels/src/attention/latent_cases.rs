@@ -2,7 +2,8 @@
 
 use tilekit::prelude::*;
 
-use super::latent::{HALF, PAGE, ROPE, decode_latent};
+use super::latent::decode_latent;
+use super::latent_shape::{HALF, PAGE, ROPE};
 use super::merge_latent::merge_latent;
 use super::plan::Sizes;
 use super::problem::ROWS;

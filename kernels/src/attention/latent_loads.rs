@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::deal::{Deal, Span};
-use super::latent::{HALF, PAGE, ROPE};
+use super::latent_shape::{HALF, PAGE, ROPE};
 use super::mainloop::swizzle;
 use super::problem::{Loads, ROWS};
 

@@ -4,9 +4,9 @@ use tilekit::prelude::*;
 
 use super::cached::clear_from;
 use super::deal::{Deal, Piece, STEP, Span};
-use super::latent::{HALF, PAGE};
 use super::latent_loads::{LatentBlock, LatentTiles};
 use super::latent_rows::LatentRows;
+use super::latent_shape::{HALF, PAGE};
 use super::problem::{Loads, ROWS};
 use super::softmax::Softmax;
 

@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::deal::Piece;
-use super::latent::HALF;
+use super::latent_shape::HALF;
 use super::problem::ROWS;
 
 /// The rows of a tile, and the destination of their results.

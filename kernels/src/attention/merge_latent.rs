@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::deal::Deal;
-use super::latent::PAGE;
+use super::latent_shape::PAGE;
 use super::merge::{Lines, merge};
 
 /// `out` and `lse` of the sequences whose keys [`decode_latent`](super::latent::decode_latent) has split, from `sums`, `[pieces, heads, queries,

@@ -38,6 +38,7 @@ mod latent_cases;
 mod latent_loads;
 mod latent_part;
 mod latent_rows;
+mod latent_shape;
 mod mainloop;
 pub mod masked;
 mod masked_cases;

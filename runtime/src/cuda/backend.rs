@@ -8,11 +8,11 @@ use target::Target;
 use ::launch::driver::LaunchShape;
 
 use super::{Context, DeviceMemory, Event, Function, Graph, HostMemory, Stream, tensor_map};
+use crate::advice::{Advice, Near};
 use crate::backend::Backend;
 use crate::device::DeviceFacts;
 use crate::error::Result;
 use crate::launch::{EntryShape, Grid, ParameterBlock};
-use crate::unified::{Advice, Near};
 
 impl Backend for Context {
     type Memory = DeviceMemory;

@@ -11,8 +11,8 @@ use machine::driver::{DeviceAddress, Driver, StreamHandle};
 use super::host_memory::HostMemory;
 use super::stream::OwnedStream;
 use super::{Context, CudaFailure, Stream};
+use crate::advice::{Advice, Near};
 use crate::error::Error;
-use crate::unified::{Advice, Near};
 
 /// An allocation on the GPU, freed when dropped.
 pub(crate) struct DeviceMemory {

@@ -10,11 +10,11 @@ use super::queue::wait_for_all;
 use super::recording::{Step, refuse_while_capturing};
 use super::stream::{EmulatedStream, Moment};
 use super::{EmulatedDevice, EmulatedEntry, EmulatedMemory};
+use crate::advice::{Advice, Near};
 use crate::backend::Backend;
 use crate::device::DeviceFacts;
 use crate::error::{Error, Result};
 use crate::launch::{EntryShape, Grid, ParameterBlock};
-use crate::unified::{Advice, Near};
 
 impl Backend for EmulatedDevice {
     type Memory = EmulatedMemory;

@@ -6,7 +6,6 @@ use crate::program::{AtomicOp, Strong};
 use ptx::Type;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a device may do with memory of another one.
@@ -58,8 +57,6 @@ pub(crate) struct Member {
 pub(crate) struct Peers {
     pub(crate) windows: Windows,
     shared: Mutex<Shared>,
-    /// Changes of global memory of any device so far.
-    changes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +65,8 @@ struct Shared {
     under_way: BTreeMap<u16, VecDeque<UnderWay>>,
     /// By address, who last wrote it by strong operations.
     writers: BTreeMap<u64, SmallVec<[Writer; 2]>>,
+    /// Changes of global memory of any device so far.
+    changes: u64,
 }
 
 /// A write of an element to memory of another device that has not arrived there.
@@ -124,11 +123,11 @@ impl Peers {
 
     /// Global memory has changed.
     pub(crate) fn changed(&self) {
-        self.changes.fetch_add(1, Relaxed);
+        self.shared().changes += 1;
     }
 
     pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Relaxed)
+        self.shared().changes
     }
 
     /// A strong write of an address.
