@@ -20,7 +20,7 @@ pub fn print_with_locations(func: &Func) -> String {
     Printer::new(func, true).kernel()
 }
 
-/// The text of [`print`], and its instructions in order, each with the line at which it begins, counted from 0.
+/// The text of [`print()`], and its instructions in order, each with the line at which it begins, counted from 0.
 pub fn print_with_lines(func: &Func) -> (String, Vec<(Inst, usize)>) {
     let mut printer = Printer::new(func, false);
     printer.write_kernel();

@@ -8,7 +8,7 @@
 //! The cost of a step of two blocks is 4352 cycles of the tensor cores, and a little more of shared memory: 2304 for Q · K with 64
 //! columns, 1024 for V, and 1152 for the loads. 64 rows or fewer are bound by memory bandwidth, 128 by the products.
 //!
-//! All sequences' keys lie end to end, and each part of the grid takes as many of them: see [`Deal`].
+//! All sequences' keys lie end to end, and each part of the grid takes as many of them: see `deal.rs`.
 
 use tilekit::prelude::*;
 

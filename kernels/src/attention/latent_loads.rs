@@ -94,10 +94,8 @@ impl<T: Element> LatentMaps<T> {
             self.load_step(tiles, piece.fill, pages);
             self.load_queries(tiles, piece.round, piece.sequence, tile);
             pages = [page_of(piece.from + 1, 0), page_of(piece.from + 1, 1)];
-            self.prefetch(pages);
             for number in range(piece.from + 1, piece.to) {
                 let next = [page_of(number + 1, 0), page_of(number + 1, 1)];
-                self.prefetch(next);
                 self.load_step(tiles, piece.fill + number - piece.from, pages);
                 pages = next;
             }
@@ -121,17 +119,6 @@ impl<T: Element> LatentMaps<T> {
             map.load(at, to.reshape(map.block()), stage.full);
         }
         queries.commit(stage);
-    }
-
-    /// Prefetches the blocks of a step into L2, a step ahead of their loads: shared memory has no place for what must be in flight.
-    #[device]
-    fn prefetch(self, pages: [Scalar<i32>; 2]) {
-        let [cache, cache_rope] = self.cache;
-        for page in pages {
-            for (map, column) in [(cache_rope, 2 * HALF), (cache, 0), (cache, HALF)] {
-                map.prefetch([page, scalar(0), scalar(column as i32)]);
-            }
-        }
     }
 
     /// Loads a block for each warpgroup. Where no key is there is no page: TMA fills the block with zeros.

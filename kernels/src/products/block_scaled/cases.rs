@@ -115,7 +115,7 @@ pub(super) fn products_of(rows: impl Iterator<Item = Vec<f64>>, columns: &[Vec<f
 pub(super) fn tolerance(k: usize) -> Tolerance {
     Close {
         relative: 4e-3,
-        absolute: 4e-4 * (k as f64).sqrt(),
+        absolute: 5e-4 * (k as f64).sqrt(),
     }
 }
 

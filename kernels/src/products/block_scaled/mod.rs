@@ -1,7 +1,7 @@
 //! Products of 8-bit floats whose scales stand for blocks: of A one for 128 elements of a row, of B one for 128 by 128 elements ([`dense`]).
 //!
 //! The tensor cores keep some 14 bits of a sum. So they multiply 128 of K at a time into an accumulator of zeros, and the CUDA cores multiply its sums
-//! by both scales and add them in f32 ([`mainloop`]), as DeepGEMM does.
+//! by both scales and add them in f32 (`mainloop.rs`), as DeepGEMM does.
 
 pub mod along_k;
 mod along_k_cases;
