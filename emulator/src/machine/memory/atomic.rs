@@ -8,7 +8,7 @@ use crate::machine::memory::element::{put_elements, read, write};
 use crate::machine::memory::lane_group::mark_written;
 use crate::machine::memory::misuse::{check_aligned, unwritten};
 use crate::machine::order::Kind;
-use crate::machine::state::peers::{Effect, UnderWay};
+use crate::machine::state::peers::{Effect, RemoteWrite};
 use crate::machine::state::scene::{Scene, Worker};
 use crate::numeric::{half, single};
 use crate::program::{Atomic, AtomicOp, Cell, Extend, File};
@@ -75,7 +75,7 @@ impl Worker<'_> {
                     let change = |a: u64| apply(atomic.op, atomic.ty, a, b, c);
                     let address = group.allocation.base + offset as u64;
                     if arrives_later {
-                        let write = UnderWay {
+                        let write = RemoteWrite {
                             allocation: Arc::clone(&group.allocation),
                             offset,
                             ty: atomic.ty,

@@ -10,7 +10,7 @@ use crate::machine::memory::lane_group::{
 };
 use crate::machine::memory::misuse::unwritten;
 use crate::machine::memory::peers::Reach;
-use crate::machine::state::peers::{Effect, UnderWay};
+use crate::machine::state::peers::{Effect, RemoteWrite};
 use crate::machine::state::scene::{Scene, Worker};
 use crate::program::{Access, File, Strong};
 use ptx::Type;
@@ -268,7 +268,7 @@ impl Worker<'_> {
             let address = group.allocation.base + offset as u64;
             if self.arrives_later(group) {
                 for (part, values) in values.iter().enumerate() {
-                    let write = UnderWay {
+                    let write = RemoteWrite {
                         allocation: Arc::clone(&group.allocation),
                         offset: offset + part * access.element as usize,
                         ty: bits_of(access.element),

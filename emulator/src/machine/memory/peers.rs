@@ -6,7 +6,7 @@ use crate::lanes::lanes_of;
 use crate::machine::memory::atomic::{apply, update_global};
 use crate::machine::memory::lane_group::Group;
 use crate::machine::order::Clocks;
-use crate::machine::state::peers::{Effect, Poll, Right, StrongWrite, UnderWay, Writer};
+use crate::machine::state::peers::{Effect, Poll, RemoteWrite, Right, StrongWrite, Writer};
 use crate::machine::state::policy::When;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::program::Strong;
@@ -102,7 +102,7 @@ impl Worker<'_> {
     /// Sends weak writes of an element for each lane.
     pub(crate) fn send_weakly(&self, group: &Group, (at, ty): (usize, Type), values: &[u64]) {
         for lane in lanes_of(group.lanes) {
-            self.send(UnderWay {
+            self.send(RemoteWrite {
                 allocation: Arc::clone(&group.allocation),
                 offset: group.offsets[lane] + at,
                 ty,
@@ -117,7 +117,7 @@ impl Worker<'_> {
         &self,
         scene: &mut Scene<'_>,
         (strong, reads): (Strong, bool),
-        write: UnderWay,
+        write: RemoteWrite,
     ) {
         self.before_release(strong);
         let (mut known, lanes) = (Clocks::default(), scene.mask);
@@ -136,13 +136,13 @@ impl Worker<'_> {
             fences,
             writer: writer(scene),
         };
-        self.send(UnderWay {
+        self.send(RemoteWrite {
             strong: Some(strong),
             ..write
         });
     }
 
-    fn send(&self, write: UnderWay) {
+    fn send(&self, write: RemoteWrite) {
         let member = &self.context.member;
         match &member.peers {
             Some(peers) => peers.send(member.rank, write),
@@ -178,8 +178,8 @@ impl Worker<'_> {
         any
     }
 
-    fn land(&self, write: &UnderWay) {
-        let UnderWay {
+    fn land(&self, write: &RemoteWrite) {
+        let RemoteWrite {
             allocation,
             offset,
             ty,

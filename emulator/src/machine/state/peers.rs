@@ -1,4 +1,4 @@
-//! Devices that run as one: which memory of another device each may access, writes under way to it, and who wrote flags.
+//! Devices that run as one: which memory of another device each may access, writes to it in flight, and who wrote flags.
 
 use crate::global::Allocation;
 use crate::machine::order::{Clocks, Fences, Place};
@@ -62,7 +62,7 @@ pub(crate) struct Peers {
 #[derive(Debug, Default)]
 struct Shared {
     /// By the rank of the writer: its writes to others that have not arrived, in order.
-    under_way: BTreeMap<u16, VecDeque<UnderWay>>,
+    in_flight: BTreeMap<u16, VecDeque<RemoteWrite>>,
     /// By address, who last wrote it by strong operations.
     writers: BTreeMap<u64, SmallVec<[Writer; 2]>>,
     /// Changes of global memory of any device so far.
@@ -71,7 +71,7 @@ struct Shared {
 
 /// A write of an element to memory of another device that has not arrived there.
 #[derive(Debug)]
-pub(crate) struct UnderWay {
+pub(crate) struct RemoteWrite {
     pub(crate) allocation: Arc<Allocation>,
     pub(crate) offset: usize,
     pub(crate) ty: Type,
@@ -151,14 +151,14 @@ impl Peers {
     }
 
     /// A write of a device sets out.
-    pub(crate) fn send(&self, rank: u16, write: UnderWay) {
+    pub(crate) fn send(&self, rank: u16, write: RemoteWrite) {
         let mut shared = self.shared();
-        shared.under_way.entry(rank).or_default().push_back(write);
+        shared.in_flight.entry(rank).or_default().push_back(write);
     }
 
     /// The next write of a device to arrive.
-    pub(crate) fn next_arrival(&self, rank: u16) -> Option<UnderWay> {
-        self.shared().under_way.get_mut(&rank)?.pop_front()
+    pub(crate) fn next_arrival(&self, rank: u16) -> Option<RemoteWrite> {
+        self.shared().in_flight.get_mut(&rank)?.pop_front()
     }
 }
 
