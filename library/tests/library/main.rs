@@ -7,7 +7,6 @@ mod operands;
 mod pipeline;
 mod rows;
 mod schedule;
-mod signals;
 mod softmax;
 mod turns;
 
