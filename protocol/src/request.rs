@@ -384,7 +384,7 @@ pub struct TuneJob {
     pub candidates: Vec<TuneCandidate>,
 }
 
-/// A candidate, and what is known of it.
+/// A candidate, and the facts about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TuneCandidate {
     /// Its place in the space.

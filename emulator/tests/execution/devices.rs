@@ -202,7 +202,7 @@ fn a_rank_that_nobody_signals_is_a_deadlock_that_names_the_flag_its_value_and_it
 
 #[test]
 fn a_flag_that_a_rank_resets_is_reported() {
-    // The signal may have come before the reset.
+    // The signal may precede the reset.
     let body = HAND_OVER.replace(
         "@!%p1 bra $end;",
         "@!%p1 bra $end;\nst.global.u32 [%own], 0;",

@@ -227,8 +227,6 @@ fn entry_of(tuned: &Tuned) -> Option<(Class, [usize; 3], Instance)> {
 
 #[cfg(test)]
 mod tests {
-    use std::hint::black_box;
-    use std::time::Instant;
 
     use super::*;
 
@@ -313,32 +311,5 @@ mod tests {
         let of_h200 = Dispatch::of_gpu("NVIDIA H200", 132);
         assert_eq!(of_h200.len(), all.len());
         assert!(Dispatch::of_gpu("NVIDIA H100", 132).is_empty());
-    }
-
-    /// Times are no test: `cargo test --release -p tilekit-kernels dispatch_takes -- --ignored --nocapture` prints them.
-    #[test]
-    #[ignore = "a time is no test"]
-    #[allow(clippy::print_stdout, reason = "figures are what it is run for")]
-    fn dispatch_takes() {
-        let dispatch = Dispatch::of_gpu("NVIDIA H200", 132);
-        let known: Vec<Need> = dispatch
-            .exact
-            .keys()
-            .map(|(_, size)| Need::of_16_bits(*size))
-            .collect();
-        let new: Vec<Need> = (0..300)
-            .map(|at| Need::of_16_bits([64 + 13 * at, 4096 - 7 * at, 512 + 9 * at]))
-            .collect();
-        for (what, needs) in [("recorded", known), ("new", new)] {
-            let rounds = 200;
-            let started = Instant::now();
-            for _ in 0..rounds {
-                for need in &needs {
-                    black_box(dispatch.choose(black_box(need)));
-                }
-            }
-            let ns = started.elapsed().as_nanos() as usize / (rounds * needs.len()).max(1);
-            println!("{what}: {ns} ns of {} sizes", needs.len());
-        }
     }
 }

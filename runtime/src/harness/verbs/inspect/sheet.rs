@@ -1,4 +1,4 @@
-//! All that is known of one compiled variant, as data: texts of every stage with their places, costs, totals, memory, layouts.
+//! All facts about one compiled variant, as data: texts of every stage with their places, costs, totals, memory, layouts.
 
 use std::collections::BTreeMap;
 

@@ -287,7 +287,7 @@ fn work_off(
     })
 }
 
-/// What is known of all runs, and where it is written.
+/// The results of all runs, and the file they are written to.
 struct Ledger<'w> {
     work: &'w [Work],
     machine: &'w Machine,
@@ -381,7 +381,7 @@ impl Ledger<'_> {
         self.appending.add(&record)
     }
 
-    /// Shows what is known of a run.
+    /// Shows the results of a run.
     fn conclude(&mut self, context: &Context, one: &Work, seconds: Option<f64>) {
         let ranking = Ranking::of(one, &self.records, self.machine);
         for (name, why) in ranking.failures() {

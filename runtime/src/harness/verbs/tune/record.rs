@@ -83,7 +83,7 @@ pub(super) fn sizes_of(sizes: &Sizes) -> BTreeMap<String, usize> {
     sizes.collect()
 }
 
-/// What is known of a candidate as it is compiled now.
+/// The record of a candidate as it is compiled now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Known {
     pub(super) is_right: bool,
@@ -183,7 +183,7 @@ impl Records {
         of_key.push((digest, known));
     }
 
-    /// What is known of a candidate with this digest.
+    /// The record of a candidate with this digest.
     pub(super) fn get(&self, key: &Key, digest: &str) -> Option<&Known> {
         let of_key = self.known.get(key)?;
         of_key

@@ -1,4 +1,4 @@
-//! What is known of the candidates of one run, for people and for machines.
+//! The results of the candidates of one run, for people and for machines.
 
 use serde_json::{Value, json};
 
