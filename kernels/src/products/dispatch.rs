@@ -227,7 +227,6 @@ fn entry_of(tuned: &Tuned) -> Option<(Class, [usize; 3], Instance)> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     fn tuned(size: [usize; 3], candidate: &str) -> Tuned {
