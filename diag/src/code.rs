@@ -104,6 +104,8 @@ codes! {
         "A print or assertion in a kernel with `wgmma`. It calls `vprintf`, and ptxas then serializes every `wgmma` of the kernel (its note C7510). The emulator runs such a kernel; for a GPU, store the values and print them in another kernel, or remove the print.";
     PackedElements = "TK0038", "packed-elements",
         "`map_elementwise_packed` or packed inline PTX of a tensor whose layout does not give each thread whole packs. A pack consists of consecutive registers of a thread: use a layout with more elements per thread, or a smaller pack.";
+    PeerScope = "TK0039", "peer-scope",
+        "An atomic goes through a pointer into memory of another rank, and its scope, of the GPU, the cluster or the CTA, leaves out that rank's GPU: the two do not synchronize, and the update may not be atomic. Through a `PeerPtr` the scope is that of the system unless `.scope(..)` says otherwise; of other pointers to shared memory of ranks write `.scope(Scope::Sys)`.";
     OutOfBounds = "TK0060", "out-of-bounds",
         "A kernel that ran accessed memory outside every allocation, or outside its state space. Mask what lies past the end (`.mask(at < n)`), or fit the grid to the tensor.";
     MisalignedAccess = "TK0061", "misaligned-access",

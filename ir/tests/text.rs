@@ -46,6 +46,28 @@ fn a_cooperative_kernel_reads_back() {
 }
 
 #[test]
+fn memory_of_other_ranks_reads_back() {
+    let text = "\
+kernel @k(%table: ptr<u64> {divisor=16}, %rank: i32) warps(1) stage(resolved) {
+  %at = ptr_add %table, %rank : ptr<u64>
+  %address = load %at : u64
+  %peer = peer_ptr %address : ptr<f32>
+  %one = constant {value=1.0} : f32
+  atomic_store %peer, %one {semantics=release, scope=sys}
+  fence_async_global
+  return
+}
+";
+    let func = parse("k.tile", text).unwrap();
+    assert_eq!(print(&func), text);
+    assert_eq!(verify(&func, Stage::Resolved).to_string(), "");
+    let wrong = text.replace("peer_ptr %address", "peer_ptr %rank");
+    let func = parse("k.tile", &wrong).unwrap();
+    let expected = "error[TK0025]: `peer_ptr` makes a pointer of a `u64`\n  --> k.tile:4:3";
+    assert_eq!(verify(&func, Stage::Resolved).to_string(), expected);
+}
+
+#[test]
 fn verifier_compares_declared_results() {
     let func = parse("scale.tile", KERNEL).unwrap();
     assert_eq!(

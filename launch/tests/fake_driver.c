@@ -43,7 +43,7 @@ unsigned cuInit(unsigned flags) { (void)flags; return number("TILEKIT_FAKE_INIT"
 unsigned cuDriverGetVersion(int *version) { *version = number("TILEKIT_FAKE_VERSION", 13000); return 0; }
 unsigned cuGetErrorName(unsigned code, const char **text) { *text = code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : 0; return *text ? 0 : 1; }
 unsigned cuGetErrorString(unsigned code, const char **text) { *text = code == 700 ? "an illegal memory access was encountered" : 0; return *text ? 0 : 1; }
-unsigned cuDeviceGetCount(int *count) { *count = 1; return 0; }
+unsigned cuDeviceGetCount(int *count) { *count = number("TILEKIT_FAKE_DEVICES", 1); return 0; }
 unsigned cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 unsigned cuDeviceGetName(char *name, int size, int device) { (void)device; snprintf(name, size, "NVIDIA Fake"); return 0; }
 unsigned cuDeviceGetAttribute(int *value, unsigned attribute, int device) {

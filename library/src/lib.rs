@@ -10,7 +10,8 @@
 //!   [`bulk_row`]: long rows in the shared memory of a cluster.
 //! - [`NamedTurns`]: groups of warps ordered by named barriers; [`OnlineSoftmax`]: softmax block by block;
 //!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums;
-//!   [`GridBarrier`]: a barrier of all CTAs of a launch; [`HostFlag`]: a flag that the host polls or sets while the kernel runs.
+//!   [`GridBarrier`]: a barrier of all CTAs of a launch; [`HostFlag`]: a flag that the host polls or sets while the kernel runs;
+//!   [`Signals`]: counts by which GPUs wait for each other.
 //! - [`Tf32Parts`], [`wgmma_tf32x3`]: products of f32 by three of tf32.
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod pipeline;
 pub mod prelude;
 pub mod rows;
 pub mod schedule;
+mod signals;
 mod softmax;
 pub mod span;
 mod statistics;
@@ -37,6 +39,7 @@ pub use grid_barrier::{GridArrival, GridBarrier};
 pub use host_flag::HostFlag;
 pub use look_back::LookBack;
 pub use named_turns::NamedTurns;
+pub use signals::Signals;
 pub use softmax::OnlineSoftmax;
 pub use statistics::RowStatistics;
 pub use tf32x3::{Tf32Parts, wgmma_tf32x3};

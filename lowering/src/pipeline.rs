@@ -147,6 +147,15 @@ pub const PIPELINE: &[Pass] = &[
         is_optional: false,
         run: opt::readonly::run,
     },
+    // Likewise.
+    Pass {
+        name: "check-peers",
+        summary: "reject atomics on memory of other ranks whose scope leaves these out",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        is_optional: false,
+        run: opt::peers::run,
+    },
     // Once nothing more is added to a partition.
     Pass {
         name: "plan-warps",

@@ -66,6 +66,10 @@ impl Device {
         })
     }
 
+    pub(crate) fn of_backend(backend: AnyDevice) -> Device {
+        Device::new(backend, None)
+    }
+
     fn new(backend: AnyDevice, why_emulator: Option<Error>) -> Device {
         Device(Arc::new(Inner {
             backend,

@@ -4,6 +4,8 @@
 
 mod text;
 
+use std::time::Duration;
+
 use diag::Diagnostics;
 use machine::Error as MachineError;
 use target::Target;
@@ -127,6 +129,29 @@ pub enum Error {
         registers: u32,
         /// Shared memory of a CTA, bytes.
         shared_bytes: u32,
+    },
+    /// A number of devices that cannot run as one, or a launch that does not fit them.
+    Ranks {
+        /// What is wrong, and what can be.
+        message: String,
+    },
+    /// Two GPUs of which one cannot access the memory of the other.
+    NoPeerAccess {
+        /// The rank that would access.
+        from: usize,
+        /// The rank whose memory it is.
+        to: usize,
+    },
+    /// A launch on several GPUs that did not end in time: some rank waits for a signal that does not come.
+    RanksLate {
+        /// The kernel.
+        kernel: String,
+        /// The ranks on which it still runs.
+        late: Vec<usize>,
+        /// How many ranks there are.
+        ranks: usize,
+        /// The limit that it passed.
+        limit: Duration,
     },
     /// Overlap with the launch before was requested a kernel that never waits for it.
     NeverWaits {
@@ -346,6 +371,14 @@ impl std::error::Error for Error {
             Error::Machine(error) => error.source(),
             Error::WrongResult(mismatch) => Some(mismatch.as_ref()),
             _ => None,
+        }
+    }
+}
+
+impl From<emulator::WorldError> for Error {
+    fn from(error: emulator::WorldError) -> Error {
+        Error::Ranks {
+            message: error.to_string(),
         }
     }
 }

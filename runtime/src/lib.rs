@@ -77,6 +77,7 @@
 //! - [`Toolchain`], [`ptxas`], [`cache`]: from PTX to code that a GPU loads.
 //! - [`library`]: pipelines, tile schedulers and epilogues, written in the language.
 //! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel; [`Peer`] and [`Gemm`]: what `bench` times beside it.
+//! - [`World`], [`Symmetric`]: several devices of one host, whose kernels access each other's memory.
 //! - [`Error`]: everything that can go wrong, each with a help.
 
 mod advice;
@@ -107,6 +108,7 @@ mod toolchain;
 pub mod trace;
 mod tuned;
 mod unified;
+mod world;
 
 pub use ::diag;
 pub use ::layout;
@@ -143,6 +145,7 @@ pub use tensor_map::{
 };
 pub use toolchain::{Image, Toolchain};
 pub use tuned::{Machine, Tuned};
+pub use world::{Peers, Symmetric, World, WorldKernel};
 
 /// The book and the README, whose code is compiled and run by the documentation's tests.
 #[cfg(doctest)]
@@ -158,7 +161,7 @@ mod book {
     }
     pages!(
         first_kernel control_flow layouts masks math reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
-        clusters library launches exporting cases tuning inspecting emulator mutation errors coming_from persistent choosing_layouts
+        clusters library launches several_gpus exporting cases tuning inspecting emulator mutation errors coming_from persistent choosing_layouts
         tutorial_intro tutorial_layouts tutorial_async_copy tutorial_tma tutorial_wgmma tutorial_warp_specialization
         tutorial_convolution tutorial_clusters
     );

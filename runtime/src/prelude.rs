@@ -15,3 +15,4 @@ pub use crate::number::{Number, Reference};
 pub use crate::peer::{Gemm, Peer};
 pub use crate::stream::Stream;
 pub use crate::tensor_map::{L2Promotion, TensorView};
+pub use crate::world::{Symmetric, World};

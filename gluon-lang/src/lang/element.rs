@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 use super::kernel_param::KernelParam;
 use super::narrow::{E2m1, E4m3, E4m3b15, E5m2, E8m0};
-use super::{Ptr, Scalar};
+use super::{PeerMap, Ptr, Scalar};
 use ir::elem::DType;
 use ir::ops::create::Const;
 
@@ -156,6 +156,10 @@ elements! {
     E4m3b15 = E4m3b15, v => Const::float(v.to_f64());
     E2m1 = E2m1, v => Const::float(v.to_f64());
     E8m0 = E8m0, v => Const::float(v.to_f64());
+}
+
+impl<T: Element> KernelParam for PeerMap<T> {
+    type Handle = PeerMap<T>;
 }
 
 impl<T: Element> KernelParam for Ptr<T> {

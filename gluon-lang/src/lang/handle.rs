@@ -92,6 +92,17 @@ handle! {
     TensorMap
 }
 
+handle! {
+    /// Where the ranks have a buffer that all of them share, by rank: [`of`](PeerMap::of) is one rank's part. A parameter of a kernel, or [made](PeerMap::new) of
+    /// a table of addresses.
+    PeerMap
+}
+
+handle! {
+    /// A pointer into memory of a rank, another one or the own: see [`PeerMap::of`].
+    PeerPtr
+}
+
 macro_rules! operands {
     ($($name:ident)*) => {$(
         impl<T> $name<T> {

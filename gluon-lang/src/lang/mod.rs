@@ -46,6 +46,7 @@ mod named_barrier;
 mod narrow;
 mod operators;
 mod param;
+mod peer;
 mod pointer;
 mod precision;
 pub mod prelude;
@@ -87,7 +88,7 @@ pub use functions::{
     ACCURACY, Accuracy, Dp4a, Wide, byte_perm, philox, rand, rand4x, randint, randint4x, randn,
     randn4x,
 };
-pub use handle::{Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
+pub use handle::{PeerMap, PeerPtr, Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
 pub use indexing::{PointerIndex, TensorIndex, TileIndex};
 pub use inline_ptx::{
     PtxOperand, PtxOperands, PtxResults, PtxTile, inline_ptx, inline_ptx_packed,
@@ -121,7 +122,8 @@ pub use shape::{cat, interleave, join};
 pub use sparse::sparse_metadata;
 pub use tensor_map::{GlobalTensor, Strides};
 pub use tma::{
-    Coordinates, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait, tma_store_wait_read,
+    Coordinates, TmaCopy, TmaReduceOp, fence_async_global, fence_async_shared, tma_store_wait,
+    tma_store_wait_read,
 };
 pub use trace::{
     AfterScalar, Again, Branch, Carrier, Carry, Decided, Ended, EndlessLoop, ExitTarget, Frame,

@@ -2,7 +2,7 @@
 
 use super::kernel_param::{KernelParam, ParamHandle};
 use super::trace::{self, here};
-use super::{Element, IntoDims, Ptr, Scalar, TensorMap};
+use super::{Element, IntoDims, PeerMap, Ptr, Scalar, TensorMap};
 use ir::TensorMapMode;
 use ir::elem::Elem;
 use layout::{Nvmma, NvmmaSwizzle, Padded, SharedLayout, SharedLinear, SplitNvmma, Swizzled};
@@ -20,6 +20,15 @@ impl<T: Element> ParamHandle for Ptr<T> {
     const DEFAULT_DIVISOR: u32 = 16;
     fn declare(index: usize) -> Self {
         Self::wrap(trace::declare_param(index, Elem::Ptr(T::DTYPE), 16, here()))
+    }
+}
+
+impl<T: Element> ParamHandle for PeerMap<T> {
+    type Host = PeerMap<T>;
+    const DEFAULT_DIVISOR: u32 = 16;
+    fn declare(index: usize) -> Self {
+        let table = Elem::Ptr(u64::DTYPE);
+        Self::wrap(trace::declare_param(index, table, 16, here()))
     }
 }
 

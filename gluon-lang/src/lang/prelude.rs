@@ -5,14 +5,15 @@ pub use half::{bf16, f16};
 pub use super::{
     Access, Accumulator, Arrival, Arrivals, Arrivers, Bits, E2m1, E4m3, E4m3b15, E5m2, E8m0,
     Element, Float, FmaOperand, Hinted, HostValue, Index, Int, KernelFn, Mbarrier, Mbarriers,
-    MmaOperand, NamedBarrier, Numeric, OperandA, Param, Pointers, Ptr, Range, Scalar, Smem, Tensor,
-    TensorMap, TmaReduceOp, Tried, WarpSpecialize, Warps, WgmmaOperand, arange, assume,
-    async_copy_commit, async_copy_wait, cdiv, clamp, cluster_arrive, cluster_arrive_relaxed,
-    cluster_barrier, cluster_barrier_relaxed, cluster_id, cluster_rank, cluster_size, cluster_wait,
-    device_assert, device_print, div_rn, dot_fma, fdiv, fence_async_shared, fixed, fma, full,
-    full_like, inline_ptx, inline_ptx_with_effects, join, launch_dependents, launch_wait, mark,
-    mark_range, mark_range_with, mark_with, maximum, maximum_nan, minimum, minimum_nan, mma_v2,
-    mma_v2_tf32, num_clusters, num_programs, num_warps, program_id, range, reduce, scalar, select,
+    MmaOperand, NamedBarrier, Numeric, OperandA, Param, PeerMap, PeerPtr, Pointers, Ptr, Range,
+    Scalar, Smem, Tensor, TensorMap, TmaReduceOp, Tried, WarpSpecialize, Warps, WgmmaOperand,
+    arange, assume, async_copy_commit, async_copy_wait, cdiv, clamp, cluster_arrive,
+    cluster_arrive_relaxed, cluster_barrier, cluster_barrier_relaxed, cluster_id, cluster_rank,
+    cluster_size, cluster_wait, device_assert, device_print, div_rn, dot_fma, fdiv,
+    fence_async_global, fence_async_shared, fixed, fma, full, full_like, inline_ptx,
+    inline_ptx_with_effects, join, launch_dependents, launch_wait, mark, mark_range,
+    mark_range_with, mark_with, maximum, maximum_nan, minimum, minimum_nan, mma_v2, mma_v2_tf32,
+    num_clusters, num_programs, num_warps, program_id, range, reduce, scalar, select,
     tma_store_wait, tma_store_wait_read, umulhi, warp_specialize, where_, zeros, zeros_like,
 };
 pub use super::{ScaledOperand, mma_v2_bf16x3, mma_v2_scaled, mma_v2_tf32x3};

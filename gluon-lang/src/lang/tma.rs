@@ -252,6 +252,14 @@ pub fn fence_async_shared() {
     trace::fence_async_shared(here());
 }
 
+/// Makes what these threads have acquired in global memory visible through the async proxy, to TMA loads that they, or threads ordered after them,
+/// issue (PTX `fence.proxy.async.global`). Between a wait for a flag of another CTA or rank and TMA loads of what it wrote by stores of threads.
+#[inline]
+#[track_caller]
+pub fn fence_async_global() {
+    trace::fence_async_global(here());
+}
+
 fn pending_of(pending: impl HostInt, at: trace::At) -> u32 {
     trace::count_of(pending.to_i128(), "the stores that stay in flight", at)
 }

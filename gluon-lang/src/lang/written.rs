@@ -42,6 +42,7 @@ written! {
     cast::Cast: "`cast`, `cast_rounded`, `address`, `to_pointer`";
     cast::Bitcast: "`bitcast`";
     pointer::PtrAdd: "`Ptr::at`, `Pointers::at`";
+    pointer::PeerPtr: "`PeerMap::of`";
     inline_ptx::InlinePtx: "`inline_ptx`, `inline_ptx_packed`, and with effects `inline_ptx_with_effects`, `inline_ptx_packed_with_effects`";
     map::Map: "`map_elementwise`, `map_elementwise_packed`";
     shape::ExpandDims: "`expand_dims`";
@@ -100,6 +101,7 @@ written! {
     wgmma::AccumulatorBegin: "`Accumulator::zeros`, `Accumulator::from_tensor`";
     wgmma::WgmmaStart: "`Accumulator::mma`, `Accumulator::mma_if`, `Accumulator::mma_sparse`, `Accumulator::mma_sparse_if`";
     wgmma::WgmmaWait: "`Accumulator::wait`, `Accumulator::wait_all`, `Accumulator::wait_older_than`";
+    wgmma::FenceAsyncGlobal: "`fence_async_global`";
     wgmma::FenceAsyncShared: "`fence_async_shared`";
     dot::MmaV2: "`mma_v2`, `mma_v2_tf32`";
     dot::DotFma: "`dot_fma`";

@@ -92,3 +92,18 @@ impl SharedAccess {
 
 /// The views of shared memory that an op touches.
 pub type SharedAccesses = SmallVec<[(Value, SharedAccess); 1]>;
+
+attr_enum! {
+    /// Among whom it is atomic.
+    pub enum Scope {
+        /// All threads of the GPU: the default.
+        Gpu = "gpu",
+        /// The threads of the CTA.
+        Cta = "cta",
+        /// The threads of the cluster.
+        Cluster = "cluster",
+        /// All threads of the system, host included.
+        Sys = "sys",
+    }
+    unsaid Gpu
+}

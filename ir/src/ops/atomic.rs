@@ -13,7 +13,7 @@ use crate::entity::Value;
 use crate::{Effects, Func, Spaces, Type};
 use diag::Code;
 
-pub use super::access::AtomicOp;
+pub use super::access::{AtomicOp, Scope};
 
 attr_enum! {
     /// What an atomic orders (PTX memory consistency model).
@@ -28,21 +28,6 @@ attr_enum! {
         Relaxed = "relaxed",
     }
     unsaid AcqRel
-}
-
-attr_enum! {
-    /// Among whom it is atomic.
-    pub enum Scope {
-        /// All threads of the GPU: the default.
-        Gpu = "gpu",
-        /// The threads of the CTA.
-        Cta = "cta",
-        /// The threads of the cluster.
-        Cluster = "cluster",
-        /// All threads of the system, host included.
-        Sys = "sys",
-    }
-    unsaid Gpu
 }
 
 pub(super) const GLOBAL_RMW: Effects = Effects {
@@ -91,7 +76,7 @@ impl OpRules for AtomicRmw {
             .help(help_for(self.op))),
         }
     }
-    answers!(effects(GLOBAL_RMW), scratch);
+    answers!(effects(GLOBAL_RMW), scratch, scope);
 }
 
 define_op! {
@@ -134,7 +119,7 @@ impl OpRules for AtomicCas {
             .help("use elements of 16, 32 or 64 bits")),
         }
     }
-    answers!(effects(GLOBAL_RMW), scratch);
+    answers!(effects(GLOBAL_RMW), scratch, scope);
 }
 
 define_op! {
@@ -165,7 +150,7 @@ impl OpRules for AtomicLoad {
             self.mask.expand()
         )?])
     }
-    answers!(effects(GLOBAL_RMW), scratch);
+    answers!(effects(GLOBAL_RMW), scratch, scope);
 }
 
 define_op! {
@@ -205,7 +190,7 @@ impl OpRules for AtomicStore {
         )?;
         Ok(smallvec![])
     }
-    answers!(effects(GLOBAL_RMW));
+    answers!(effects(GLOBAL_RMW), scope);
 }
 
 define_op! {

@@ -395,6 +395,12 @@ macro_rules! answer {
             self.scratch = scratch;
         }
     };
+    // The field `scope` says among whom.
+    (scope) => {
+        fn sync_scope(&self) -> Option<$crate::ops::Scope> {
+            Some(self.scope)
+        }
+    };
     // One thread alone can do it.
     (one_thread) => {
         fn suits_one_thread(&self) -> bool {

@@ -46,7 +46,7 @@ pub mod wgmma;
 
 use smallvec::SmallVec;
 
-pub use access::{SharedAccess, SharedAccesses};
+pub use access::{Scope, SharedAccess, SharedAccesses};
 pub use answers::{LayoutRule, Terminator, Types};
 pub(crate) use cut::nearest_multiples;
 pub use define::{
@@ -78,6 +78,7 @@ macro_rules! for_each_op {
             Cast          in cast,
             Bitcast       in cast,
             PtrAdd        in pointer,
+            PeerPtr       in pointer,
             InlinePtx     in inline_ptx,
             Map           in map,
             ExpandDims    in shape,
@@ -137,6 +138,7 @@ macro_rules! for_each_op {
             WgmmaStart    in wgmma,
             WgmmaWait     in wgmma,
             FenceAsyncShared in wgmma,
+            FenceAsyncGlobal in wgmma,
             MmaV2         in dot,
             DotFma        in dot,
             ClusterBarrier in cluster,

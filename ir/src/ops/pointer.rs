@@ -1,7 +1,8 @@
-//! Pointers moved by offsets.
+//! Pointers moved by offsets, and pointers into memory of other ranks.
 
 use smallvec::smallvec;
 
+use super::create::one_declared;
 use super::define::{answers, define_op};
 use super::operand_types::{element, mismatch, no_such_op};
 use super::{OpRules, Types};
@@ -75,4 +76,35 @@ impl OpRules for PtrAdd {
 fn stride_bytes(ptr: DimFacts, offset: DimFacts, elem_bytes: u32) -> Option<i64> {
     let offset = offset.stride?.checked_mul(elem_bytes.into())?;
     ptr.stride?.checked_add(offset)
+}
+
+define_op! {
+    /// The pointer at an address in memory of another rank, as a map of peers holds it. It is a multiple of 16, and one address in all threads. Atomics
+    /// through it have the scope of the system: that of the GPU leaves out the other rank (TK0039).
+    pub struct PeerPtr = "peer_ptr" {
+        /// A `u64`.
+        address: Value,
+    }
+}
+
+/// What a runtime promises of the addresses in a map of peers: 16 bytes, as of every pointer that is passed.
+const PEER_DIVISIBILITY: u8 = 4;
+
+impl OpRules for PeerPtr {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let to = one_declared(declared, "peer_ptr")?;
+        let from = func.ty(self.address);
+        let gives_pointer = matches!(to, Type::Scalar(Elem::Ptr(_)));
+        if *from != Type::Scalar(Elem::Data(DType::U64)) || !gives_pointer {
+            let message = "`peer_ptr` makes a pointer of a `u64`";
+            return Err(OpError::new(Code::BrokenRule, message));
+        }
+        Ok(smallvec![to.clone()])
+    }
+    fn is_peer(&self) -> bool {
+        true
+    }
+    fn result_facts(&self, _: &Func, _: &KnownFacts, _: &Type) -> Facts {
+        Facts::splat(&[], PEER_DIVISIBILITY, None)
+    }
 }

@@ -51,5 +51,5 @@ impl OpRules for AtomicPoll {
         }
         Ok(smallvec![data])
     }
-    answers!(effects(GLOBAL_RMW), scratch, one_thread);
+    answers!(effects(GLOBAL_RMW), scratch, scope, one_thread);
 }

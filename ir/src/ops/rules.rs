@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::access::{SharedAccess, SharedAccesses};
+use super::access::{Scope, SharedAccess, SharedAccesses};
 use super::answers::{LayoutRule, NamedBarrier, Terminator, Types};
 use super::define::{OpFields, Values};
 use super::scratch::Scratch;
@@ -114,6 +114,16 @@ pub trait OpRules: OpFields + Registered {
     /// Is an mbarrier signalled by it when the asynchronous copies of its thread are complete?
     fn signals_copies(&self) -> bool {
         false
+    }
+
+    /// Does it give a pointer into memory of another rank?
+    fn is_peer(&self) -> bool {
+        false
+    }
+
+    /// The scope of an atomic on global memory.
+    fn sync_scope(&self) -> Option<Scope> {
+        None
     }
 
     /// Does it make generic writes to shared memory visible to the async proxy (PTX ISA, proxy fences)?

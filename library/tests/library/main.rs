@@ -7,6 +7,7 @@ mod operands;
 mod pipeline;
 mod rows;
 mod schedule;
+mod signals;
 mod softmax;
 mod turns;
 

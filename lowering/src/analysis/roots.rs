@@ -14,12 +14,15 @@ struct Origin {
     params: u128,
     /// It comes from an integer too, or from where this analysis does not look.
     is_unknown: bool,
+    /// It may point into memory of another rank.
+    is_peer: bool,
 }
 
 /// Of a pointer made from an integer.
 const UNKNOWN: Origin = Origin {
     params: 0,
     is_unknown: true,
+    is_peer: false,
 };
 
 impl Origin {
@@ -27,6 +30,7 @@ impl Origin {
         Origin {
             params: self.params | other.params,
             is_unknown: self.is_unknown || other.is_unknown,
+            is_peer: self.is_peer || other.is_peer,
         }
     }
 }
@@ -54,6 +58,7 @@ impl Roots {
             roots.origins[param.value] = Origin {
                 params: bit.unwrap_or(0),
                 is_unknown: bit.is_none(),
+                is_peer: false,
             };
             if param.is_readonly {
                 roots.readonly |= bit.unwrap_or(0);
@@ -81,6 +86,11 @@ impl Roots {
     pub fn is_readonly(&self, pointers: Value) -> bool {
         let origin = self.origins[pointers];
         origin.params != 0 && !origin.is_unknown && origin.params & !self.readonly == 0
+    }
+
+    /// May these pointers point into memory of another rank?
+    pub fn is_peer(&self, pointers: Value) -> bool {
+        self.origins[pointers].is_peer
     }
 
     /// The `readonly` parameter that these pointers may come from, by its index.
@@ -130,7 +140,10 @@ impl OriginPropagation<'_> {
         let mut pointers = op.operands();
         pointers.retain(|v| leads_to_memory(func, *v));
         let origin = if pointers.is_empty() {
-            UNKNOWN
+            Origin {
+                is_peer: op.rules().is_peer(),
+                ..UNKNOWN
+            }
         } else {
             self.join(pointers)
         };

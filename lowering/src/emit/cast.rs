@@ -3,12 +3,22 @@
 use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
 use ir::ops::cast::{Cast, Rounding as Mode};
+use ir::ops::pointer::PeerPtr;
 use ptx::{BinaryOp, Compare, Operand, Rounding, Type};
 
-use super::Emitter;
 use super::code::Code;
 use super::element::{Element, arithmetic};
 use super::integer::{int_type, is_signed};
+use super::{Emitted, Emitter, Lower};
+
+impl Lower for PeerPtr {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let (from, address) = (cx.elem(self.address), cx.elements(self.address)[0]);
+        let pointer = cx.code.pointer(address, from);
+        cx.set_result(inst, vec![pointer]);
+        Ok(())
+    }
+}
 
 impl Emitter<'_> {
     pub(super) fn cast(&mut self, inst: Inst, op: &Cast) {

@@ -3,9 +3,13 @@
 //! The lane that read is the one that acquires. `bar.warp.sync` passes the order on to the other lanes of its warp (PTX ISA
 //! 9.7.13.3: it orders memory accesses among the threads that take part). Through a scalar pointer every warp waits, so that
 //! no barrier of the CTA is needed; where warps wait for different elements, one makes all of them acquire.
+//!
+//! At the scope of the system it polls by relaxed loads and acquires by one fence at the end (PTX ISA 8.8: an acquire pattern): `ld.acquire.sys`
+//! is a strong load and an invalidation of L1, at each poll.
 
 use ir::elem::Elem;
 use ir::entity::{Inst, Value};
+use ir::ops::atomic::{Scope, Semantics};
 use ir::ops::control::yielded;
 use ir::ops::poll::AtomicPoll;
 use layout::Axis;
@@ -63,8 +67,14 @@ impl Emitter<'_> {
 
     /// The loop, in the threads that the guard lets in.
     fn poll(&mut self, op: &AtomicPoll, from: Addr, reg: Reg, guard: Option<Predicate>) -> Emitted {
+        let acquires_at_end = op.scope == Scope::Sys && op.semantics == Semantics::Acquire;
+        let semantics = if acquires_at_end {
+            Semantics::Relaxed
+        } else {
+            op.semantics
+        };
         let load = ptx::Ld {
-            sem: Some(access_sem(op.semantics)),
+            sem: Some(access_sem(semantics)),
             scope: Some(scope(op.scope)),
             ..plain_load(Space::Global)
         };
@@ -91,6 +101,12 @@ impl Emitter<'_> {
         self.code.branch(Some(Predicate::not(done)), again, false);
         self.code.end_divergent(was_divergent);
         self.code.close();
+        if acquires_at_end {
+            self.code.push(ptx::Fence {
+                sem: Some(ptx::FenceSem::AcqRel),
+                scope: scope(op.scope),
+            });
+        }
         self.code.bind(over);
         Ok(())
     }

@@ -7,6 +7,7 @@ pub mod conversions;
 pub mod cse;
 pub mod fold;
 pub mod licm;
+pub mod peers;
 pub mod products;
 pub mod readonly;
 pub mod rotate;

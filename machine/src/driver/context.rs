@@ -82,6 +82,27 @@ impl Context {
         self.driver.check("cuCtxSynchronize", code)
     }
 
+    /// Can kernels of this GPU access memory of another one?
+    pub fn can_access(&self, peer: &Context) -> Result<bool, CudaFailure> {
+        let mut can = 0;
+        // SAFETY: writes one integer; both devices came from cuDeviceGet.
+        let code =
+            unsafe { (self.driver.cuDeviceCanAccessPeer)(&raw mut can, self.device, peer.device) };
+        self.driver.check("cuDeviceCanAccessPeer", code)?;
+        Ok(can != 0)
+    }
+
+    /// Maps all memory of another GPU into the addresses of this one, for good.
+    pub fn enable_access(&self, peer: &Context) -> Result<(), CudaFailure> {
+        self.bind()?;
+        // SAFETY: a context is current; that of the peer is retained while `peer` lives, and memory of a peer that is gone is freed with it.
+        let code = unsafe { (self.driver.cuCtxEnablePeerAccess)(peer.raw, 0) };
+        if code == PEER_ACCESS_ALREADY_ENABLED {
+            return Ok(());
+        }
+        self.driver.check("cuCtxEnablePeerAccess", code)
+    }
+
     /// Free and total device memory, in bytes.
     pub fn memory_bytes(&self) -> Result<(usize, usize), CudaFailure> {
         self.bind()?;
@@ -100,6 +121,9 @@ impl Drop for Context {
         let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease)(self.device) };
     }
 }
+
+/// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`
+const PEER_ACCESS_ALREADY_ENABLED: u32 = 704;
 
 fn read_facts(driver: &Driver, device: c_int) -> Result<DeviceFacts, CudaFailure> {
     let launcher = driver.launcher;

@@ -9,7 +9,8 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use launch::driver::{
-    Driver as Launcher, FunctionHandle, Handle, ModuleHandle, StreamHandle, Unavailable,
+    ContextHandle, Driver as Launcher, FunctionHandle, Handle, ModuleHandle, StreamHandle,
+    Unavailable,
 };
 
 use super::CudaFailure;
@@ -63,6 +64,8 @@ launch::driver_functions! {
     cuDeviceTotalMem = "cuDeviceTotalMem_v2" (*mut usize, c_int);
     cuDevicePrimaryCtxRelease = "cuDevicePrimaryCtxRelease_v2" (c_int);
     cuCtxSynchronize = "cuCtxSynchronize" ();
+    cuDeviceCanAccessPeer = "cuDeviceCanAccessPeer" (*mut c_int, c_int, c_int);
+    cuCtxEnablePeerAccess = "cuCtxEnablePeerAccess" (ContextHandle, c_uint);
     cuMemGetInfo = "cuMemGetInfo_v2" (*mut usize, *mut usize);
     cuMemAlloc = "cuMemAlloc_v2" (*mut DeviceAddress, usize);
     cuMemFree = "cuMemFree_v2" (DeviceAddress);

@@ -27,6 +27,10 @@ pub struct Entry {
 }
 
 impl Entry {
+    pub(crate) fn function(&self) -> &AnyFunction {
+        &self.function
+    }
+
     /// What its launches are bound to.
     pub fn shape(&self) -> &EntryShape {
         &self.shape

@@ -29,7 +29,7 @@ impl Backend for EmulatedDevice {
     }
 
     fn target(&self) -> &'static Target {
-        self.emulator.target()
+        self.emulator().target()
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -113,7 +113,7 @@ impl EmulatedMapped {
             order,
             line,
         };
-        let emulator = &self.0.device.emulator;
+        let emulator = self.0.device.emulator();
         emulator.host_access(&access, &mut || work(emulator.memory()))?;
         Ok(())
     }

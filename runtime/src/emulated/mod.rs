@@ -10,7 +10,10 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use emulator::{Announced, Emulator, GlobalMemory, Launch, MemoryError, Program, Stats};
+use emulator::{
+    Announced, Emulator, GlobalMemory, Launch, MemoryError, Program, RankLaunch, Right, Stats,
+    World, WorldError,
+};
 
 /// What the emulator checks beyond what it cannot do without.
 pub use emulator::Checks;
@@ -54,9 +57,11 @@ impl Default for EmulatorOptions {
     }
 }
 
-/// The emulator with its memory, and what the last launch did.
+/// An emulated device with its memory, and what the last launch did.
 pub(crate) struct EmulatedDevice {
-    emulator: Emulator,
+    /// Alone, or with others that run as one.
+    world: Arc<World>,
+    rank: usize,
     facts: DeviceFacts,
     options: EmulatorOptions,
     stats: Mutex<Option<Stats>>,
@@ -69,11 +74,26 @@ const MEMORY_BYTES: u64 = 64 << 30;
 impl EmulatedDevice {
     /// A device that runs launches as `options` say.
     pub(crate) fn new(options: EmulatorOptions) -> EmulatedDevice {
-        let emulator = Emulator::with_memory(MEMORY_BYTES);
-        let target = emulator.target();
+        let world = World::with_memory(1, MEMORY_BYTES).expect("one device can run");
+        EmulatedDevice::of_rank(&Arc::new(world), 0, options)
+    }
+
+    /// Devices that run as one, by rank.
+    pub(crate) fn several(
+        ranks: usize,
+        options: EmulatorOptions,
+    ) -> Result<Vec<EmulatedDevice>, WorldError> {
+        let world = Arc::new(World::with_memory(ranks, MEMORY_BYTES)?);
+        let of_rank = |rank| EmulatedDevice::of_rank(&world, rank, options);
+        Ok((0..ranks).map(of_rank).collect())
+    }
+
+    fn of_rank(world: &Arc<World>, rank: usize, options: EmulatorOptions) -> EmulatedDevice {
+        let target = world.devices()[rank].target();
         let (major, minor) = target.compute_capability;
         EmulatedDevice {
-            emulator,
+            world: Arc::clone(world),
+            rank,
             facts: DeviceFacts {
                 name: "emulator".to_string(),
                 capability: (major, minor),
@@ -93,9 +113,37 @@ impl EmulatedDevice {
         }
     }
 
+    /// The device.
+    fn emulator(&self) -> &Emulator {
+        &self.world.devices()[self.rank]
+    }
+
+    /// Lets a rank access memory of this device.
+    pub(crate) fn open_to(&self, rank: usize, address: u64, bytes: u64) -> Result<(), WorldError> {
+        let range = (address, bytes);
+        self.world.open(rank, self.rank, range, Right::ReadWrite)
+    }
+
+    /// Takes that away.
+    pub(crate) fn close_to(&self, rank: usize, address: u64) {
+        self.world.close(rank, address);
+    }
+
+    /// Keeps what a launch did, and shows what it printed.
+    fn ended(&self, stats: Option<Stats>) {
+        // As on a GPU: what kernels print goes to the standard output, and nobody can be told if that is closed.
+        let printed = self.emulator().take_output();
+        if self.options.prints {
+            let _ = std::io::stdout().write_all(printed.as_bytes());
+        }
+        if let Some(stats) = stats {
+            *self.stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(stats);
+        }
+    }
+
     /// Free and total memory, in bytes.
     fn free_and_total_bytes(&self) -> (usize, usize) {
-        let memory = self.emulator.memory();
+        let memory = self.emulator().memory();
         let total = memory.limit_bytes();
         (
             total.saturating_sub(memory.used_bytes()) as usize,
@@ -140,7 +188,7 @@ impl EmulatedMemory {
         let address = if bytes == 0 {
             Ok(0)
         } else {
-            allocate(device.emulator.memory())
+            allocate(device.emulator().memory())
         };
         let (free_bytes, total_bytes) = device.free_and_total_bytes();
         let address = address.map_err(|_| Error::OutOfMemory {
@@ -218,7 +266,7 @@ impl EmulatedMemory {
 
     fn access(&self, access: impl FnOnce(&GlobalMemory) -> Result<(), MemoryError>) {
         if self.bytes > 0 {
-            access(self.device.emulator.memory()).expect(OWN);
+            access(self.device.emulator().memory()).expect(OWN);
         }
     }
 }
@@ -256,7 +304,7 @@ impl Room {
         if self.bytes == 0 {
             return Ok(());
         }
-        access(self.device.emulator.memory()).map_err(|_| Error::BufferGone {
+        access(self.device.emulator().memory()).map_err(|_| Error::BufferGone {
             address: self.address,
         })
     }
@@ -350,20 +398,8 @@ impl EmulatedEntry {
         parameters: &ParameterBlock,
     ) -> Result<Announced, Error> {
         let LoadedProgram { device, program } = &*self.program;
-        let launch = Launch {
-            grid: grid.counts(),
-            block: shape.threads,
-            cluster: shape.cluster,
-            is_cooperative: shape.is_cooperative,
-            beside_host: parameters.is_beside_host(),
-            dynamic_shared_bytes: shape.shared_bytes,
-            overlaps_previous: shape.overlaps_previous,
-            seed: device.options.seed,
-            max_steps: device.options.max_steps,
-            checks: device.options.checks,
-            is_timed: device.options.is_timed,
-        };
-        Ok(device.emulator.announce(program, &shape.name, &launch)?)
+        let launch = self.described(shape, grid, parameters);
+        Ok(device.emulator().announce(program, &shape.name, &launch)?)
     }
 
     /// Runs a launch that was announced, and prints what it printed.
@@ -373,22 +409,75 @@ impl EmulatedEntry {
         parameters: &ParameterBlock,
     ) -> Result<(), Error> {
         let LoadedProgram { device, program } = &*self.program;
-        let ended = device.emulator.run(program, announced, parameters.bytes());
-        // As on a GPU: what kernels print goes to the standard output, and nobody can be told if that is closed.
-        let printed = device.emulator.take_output();
-        if device.options.prints {
-            let _ = std::io::stdout().write_all(printed.as_bytes());
-        }
-        let stats = ended?;
-        *device.stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(stats);
+        let ended = device
+            .emulator()
+            .run(program, announced, parameters.bytes());
+        device.ended(ended.as_ref().ok().cloned());
+        ended?;
         Ok(())
     }
+
+    /// How it is launched.
+    fn described(&self, shape: &EntryShape, grid: Grid, parameters: &ParameterBlock) -> Launch {
+        let options = &self.program.device.options;
+        Launch {
+            grid: grid.counts(),
+            block: shape.threads,
+            cluster: shape.cluster,
+            is_cooperative: shape.is_cooperative,
+            beside_host: parameters.is_beside_host(),
+            dynamic_shared_bytes: shape.shared_bytes,
+            overlaps_previous: shape.overlaps_previous,
+            seed: options.seed,
+            max_steps: options.max_steps,
+            checks: options.checks,
+            is_timed: options.is_timed,
+        }
+    }
+}
+
+/// What one rank launches.
+pub(crate) struct OfRank<'a> {
+    pub(crate) entry: &'a EmulatedEntry,
+    pub(crate) shape: &'a EntryShape,
+    pub(crate) grid: Grid,
+    pub(crate) parameters: &'a ParameterBlock,
+}
+
+/// Runs one entry on each of the devices that run as one, by rank, to their ends.
+pub(crate) fn launch_all(ranks: &[OfRank<'_>]) -> Result<(), Error> {
+    let Some(first) = ranks.first() else {
+        return Ok(());
+    };
+    let devices = ranks.iter().map(|rank| &rank.entry.program.device);
+    for device in devices.clone() {
+        wait_for_all(&device.busy)?;
+    }
+    let described =
+        |rank: &OfRank<'_>| rank.entry.described(rank.shape, rank.grid, rank.parameters);
+    let launches: Vec<Launch> = ranks.iter().map(described).collect();
+    let of_ranks = ranks
+        .iter()
+        .zip(&launches)
+        .map(|(rank, launch)| RankLaunch {
+            program: &rank.entry.program.program,
+            entry: &rank.shape.name,
+            launch,
+            params: rank.parameters.bytes(),
+        });
+    let world = &first.entry.program.device.world;
+    let ended = world.launch(&of_ranks.collect::<Vec<_>>());
+    for (rank, device) in devices.enumerate() {
+        device.ended(ended.as_ref().ok().map(|stats| stats[rank].clone()));
+    }
+    ended?;
+    Ok(())
 }
 
 impl Drop for LoadedProgram {
     fn drop(&mut self) {
         self.device
-            .emulator
+            .emulator()
             .forget(&self.program)
             .expect("a program's variables are allocations of its device");
     }

@@ -30,6 +30,9 @@ impl fmt::Display for Error {
             | Self::NotMultiple { .. }
             | Self::ReadonlyOverlap { .. }
             | Self::ReadonlyWrittenBefore { .. } => self.write_of_argument(f),
+            Self::Ranks { .. } | Self::NoPeerAccess { .. } | Self::RanksLate { .. } => {
+                self.write_of_ranks(f)
+            }
             Self::NeverWaits { .. }
             | Self::NotEmulated { .. }
             | Self::Capturing { .. }
@@ -102,6 +105,31 @@ impl Error {
                 "the buffer holds {buffer} elements and the host side {host}; a copy needs equal lengths"
             ),
             Self::Machine(error) => write!(f, "{error}"),
+            _ => unreachable!("{self:?} is written by another function"),
+        }
+    }
+
+    /// Several devices.
+    fn write_of_ranks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ranks { message } => f.write_str(message),
+            Self::NoPeerAccess { from, to } => write!(
+                f,
+                "GPU {from} cannot access the memory of GPU {to}: they have no peer connection; choose GPUs that have one by `CUDA_VISIBLE_DEVICES` \
+                 (`nvidia-smi topo -p2p r` shows which)"
+            ),
+            Self::RanksLate {
+                kernel,
+                late,
+                ranks,
+                limit,
+            } => write!(
+                f,
+                "`{kernel}` did not end within {} s on {} of {ranks} ranks: {late:?}; each waits for a signal of another rank, or never ends; run it on as many \
+                 emulated devices (`World::emulators`), which name the flag, its value and who wrote it. Only the end of this process gets the GPUs back",
+                limit.as_secs_f64(),
+                late.len()
+            ),
             _ => unreachable!("{self:?} is written by another function"),
         }
     }

@@ -148,7 +148,11 @@ impl<H> LoadedKernel<H> {
 
     /// Packs in place: a block is half a kilobyte, which is not worth moving for each launch.
     #[inline]
-    fn pack(&self, arguments: &impl Arguments<H>, parameters: &mut ParameterBlock) -> Result<()> {
+    pub(crate) fn pack(
+        &self,
+        arguments: &impl Arguments<H>,
+        parameters: &mut ParameterBlock,
+    ) -> Result<()> {
         let info = self.compiled.info();
         let device = self.entry.device();
         arguments.pack(&mut Packing::new(

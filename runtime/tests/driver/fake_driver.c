@@ -6,6 +6,14 @@ static int streams[1], events[1], graphs[2];
 
 unsigned cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = (size_t)1 << 32; return 0; }
 unsigned cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *free_bytes = (size_t)1 << 31; *total = (size_t)1 << 32; return 0; }
+unsigned cuDeviceCanAccessPeer(int *can, int device, int peer) { *can = device != peer && number("TILEKIT_FAKE_PEERS", 1); return 0; }
+/* CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED: as if another library had done so. */
+unsigned cuCtxEnablePeerAccess(void *context, unsigned flags) {
+  FILE *log = begin("peer");
+  fprintf(log, " %s", context_name(context));
+  end(log);
+  return flags ? 1 : 704;
+}
 unsigned cuCtxSynchronize(void) { return 0; }
 /* CUDA_ERROR_OUT_OF_MEMORY beyond what is free. */
 unsigned cuMemAlloc_v2(uint64_t *address, size_t bytes) {

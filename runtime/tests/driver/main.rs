@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 
 use stand_in::{Ran, hex, tiled_map};
 
-const SCENARIOS: [(&str, fn()); 5] = [
+const SCENARIOS: [(&str, fn()); 6] = [
+    ("world", scenarios::run_world),
     ("add", scenarios::run_add),
     ("double_behind", scenarios::run_double_behind),
     ("maps", scenarios::run_maps),
@@ -19,7 +20,11 @@ const SCENARIOS: [(&str, fn()); 5] = [
     ("moves", scenarios::run_moves),
 ];
 
-const TESTS: [(&str, fn()); 6] = [
+const TESTS: [(&str, fn()); 7] = [
+    (
+        "a world launches on each GPU and waits up to its limit",
+        a_world_launches_on_each_gpu_and_waits_up_to_its_limit,
+    ),
     (
         "a launch says grid, threads and parameters",
         a_launch_says_grid_threads_and_parameters,
@@ -96,6 +101,39 @@ fn a_launch_says_grid_threads_and_parameters() {
     assert_eq!(ran.calls("unload").len(), 1, "with its last user");
     assert_eq!(ran.calls("free").len(), 3);
     assert_eq!(ran.asked.last().map(String::as_str), Some("release"));
+}
+
+fn a_world_launches_on_each_gpu_and_waits_up_to_its_limit() {
+    let of_two = [
+        ("TILEKIT_FAKE_DEVICES", "2"),
+        ("TILEKIT_FAKE_PARAMETERS", "8,8,4"),
+    ];
+    let ran = run("world", &of_two);
+    assert_eq!(ran.calls("peer").len(), 2, "each has the other's memory");
+    let launches = ran.calls("launch");
+    let parts = addresses(&ran);
+    assert_eq!(launches.len(), 2, "{}", ran.said);
+    for (rank, launch) in launches.iter().enumerate() {
+        let own = hex(&parts[rank].to_le_bytes());
+        let peer = hex(&(1 - rank as i32).to_le_bytes());
+        assert!(launch.contains(&own) && launch.ends_with(&peer), "{launch}");
+    }
+    // CUDA_ERROR_NOT_READY
+    let late = run(
+        "world",
+        &[of_two[0], of_two[1], ("TILEKIT_FAKE_SYNCHRONIZE", "600")],
+    );
+    let expected = "`from_peer` did not end within 0.02 s on 2 of 2 ranks: [0, 1]";
+    assert!(late.said.contains(expected), "{}", late.said);
+    let apart = run("world", &[of_two[0], ("TILEKIT_FAKE_PEERS", "0")]);
+    let expected = "GPU 0 cannot access the memory of GPU 1";
+    assert!(apart.said.contains(expected), "{}", apart.said);
+    let one = run("world", &[]);
+    assert!(
+        one.calls("peer").is_empty() && one.said.contains("GPU"),
+        "{}",
+        one.said
+    );
 }
 
 fn overlapping_launches_say_so_and_are_counted_in_graphs() {

@@ -1,5 +1,7 @@
 //! What runs in a process of its own, with the stand-in for the driver.
 
+use std::time::Duration;
+
 use tilekit::prelude::*;
 use tilekit::{Advice, Event, L2Promotion, MappedBuffer, Near};
 
@@ -93,6 +95,25 @@ pub(crate) fn run_maps() {
         let pixels = y.view([2, 5, 6, 4]).with_window(&[-1, -1], &[-1, -1]);
         kernel.launch(&stream, grid(2u32), (rows, pixels, &out))?;
         stream.synchronize()
+    })());
+}
+
+/// Reads what another rank has.
+#[kernel(warps = 1)]
+fn from_peer(own: Ptr<i32>, all: PeerMap<i32>, peer: i32) {
+    let at = arange(0..32, Coalesced);
+    own.at(at).store(all.of(peer).at(at).load());
+}
+
+pub(crate) fn run_world() {
+    say((|| {
+        let world = World::cuda(2)?.with_limit(Duration::from_millis(20));
+        let parts = world.symmetric::<i32>(32)?;
+        say_addresses([parts.part(0).address(), parts.part(1).address(), 0]);
+        let compiled = from_peer.compile(&Compiler::default())?;
+        world.load(&compiled)?.launch(&world, grid(1u32), |rank| {
+            (parts.part(rank), parts.peers(rank), 1 - rank as i32)
+        })
     })());
 }
 

@@ -9,6 +9,7 @@ mod hopper;
 mod layouts;
 mod maps;
 mod named_barriers;
+mod peers;
 mod products;
 mod rules;
 mod shapes;

@@ -51,7 +51,7 @@ macro_rules! carried_handles {
     )*};
 }
 
-carried_handles!(Scalar Tensor Ptr Pointers Smem TensorMap);
+carried_handles!(Scalar Tensor Ptr Pointers Smem TensorMap PeerMap PeerPtr);
 
 impl<T> Carry for crate::lang::Range<T> {
     fn walk(&mut self, walker: &mut Walker<'_>) {

@@ -12,4 +12,4 @@ pub use accumulator::AccumulatorBegin;
 pub use product::WgmmaStart;
 pub use types::InputPrecision;
 pub(super) use types::describe;
-pub use wait::{FenceAsyncShared, WgmmaWait};
+pub use wait::{FenceAsyncGlobal, FenceAsyncShared, WgmmaWait};

@@ -95,3 +95,25 @@ impl OpRules for FenceAsyncShared {
     }
     answers!(effects(TENSOR_CORES), free_layouts);
 }
+
+/// It orders accesses to global memory.
+const GLOBAL_FENCE: Effects = Effects {
+    reads: Spaces::GLOBAL,
+    writes: Spaces::GLOBAL,
+    is_ordered: true,
+    ..Effects::PURE
+};
+
+define_op! {
+    /// Accesses of the async proxy to global memory, by TMA, stay behind what the executing threads have acquired there, and see it (PTX ISA,
+    /// `fence.proxy.async.global`).
+    pub struct FenceAsyncGlobal = "fence_async_global" {
+    }
+}
+
+impl OpRules for FenceAsyncGlobal {
+    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        Ok(smallvec![])
+    }
+    answers!(effects(GLOBAL_FENCE), free_layouts);
+}

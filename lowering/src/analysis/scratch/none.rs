@@ -22,7 +22,7 @@ no_scratch! {
     arith: Unary Binary Compare Select Fma Rescale;
     rounded: Rounded;
     cast: Cast Bitcast;
-    pointer: PtrAdd;
+    pointer: PtrAdd PeerPtr;
     inline_ptx: InlinePtx;
     map: Map;
     shape: ExpandDims Broadcast Reshape Permute Split Join;
@@ -35,7 +35,7 @@ no_scratch! {
     tensor_map: MakeTensorMap;
     tma: TmaLoad TmaStore TmaStoreWait TmaPrefetch TensorMapPrefetch;
     bulk: BulkLoad BulkStore BulkPrefetch;
-    wgmma: AccumulatorBegin WgmmaStart WgmmaWait FenceAsyncShared;
+    wgmma: AccumulatorBegin WgmmaStart WgmmaWait FenceAsyncGlobal FenceAsyncShared;
     dot: MmaV2 DotFma;
     cluster: ClusterBarrier ClusterArrive ClusterWait ClusterRank ClusterId NumClusters ExchangeInit RemoteLoad RemoteStore LaunchWait LaunchDependents;
     remote: RemoteCopy RemoteStoreAsync;

@@ -14,7 +14,7 @@ mod product;
 use ir::elem::Elem;
 use ir::entity::Inst;
 use ir::ops::arith::BinaryOp as Op;
-use ir::ops::wgmma::{AccumulatorBegin, FenceAsyncShared, WgmmaStart, WgmmaWait};
+use ir::ops::wgmma::{AccumulatorBegin, FenceAsyncGlobal, FenceAsyncShared, WgmmaStart, WgmmaWait};
 use ptx::{Binary, BinaryOp, Operand, Reg, Type};
 
 use accumulator::accumulator_class;
@@ -29,6 +29,15 @@ impl Lower for FenceAsyncShared {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
         cx.code.push(ptx::FenceProxyAsync {
             space: Some(ptx::ProxySpace::SharedCta),
+        });
+        Ok(())
+    }
+}
+
+impl Lower for FenceAsyncGlobal {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.code.push(ptx::FenceProxyAsync {
+            space: Some(ptx::ProxySpace::Global),
         });
         Ok(())
     }

@@ -12,7 +12,7 @@ use ir::ops::arith::{
 };
 use ir::ops::cast::{Bitcast, Cast, Rounding};
 use ir::ops::create::Const;
-use ir::ops::pointer::PtrAdd;
+use ir::ops::pointer::{PeerPtr, PtrAdd};
 use ir::ops::rounded::{Direction, Rounded, RoundedOp};
 
 /// `lhs op rhs`.
@@ -169,6 +169,15 @@ pub(crate) fn bitcast(operand: Value, to: Elem, at: At) -> Value {
             return operand;
         }
         trace.push1(Bitcast { operand }, from.with_elem(to), at)
+    })
+}
+
+/// The pointer at an address in memory of another rank.
+#[inline(never)]
+pub(crate) fn peer_ptr(address: Value, pointee: DType, at: At) -> Value {
+    with(at, |trace| {
+        let ty = ir::Type::Scalar(Elem::Ptr(pointee));
+        trace.push1(PeerPtr { address }, ty, at)
     })
 }
 

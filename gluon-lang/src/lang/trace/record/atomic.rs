@@ -21,7 +21,7 @@ pub(crate) fn atomic_rmw(access: &AccessCore, op: AtomicOp, value: Raw, at: At) 
         let rmw = AtomicRmw {
             op,
             semantics: access.semantics.unwrap_or_default(),
-            scope: access.scope.unwrap_or_default(),
+            scope: access.scope.unwrap_or(access.usual_scope),
             scratch: Scratch::NONE,
             ptr: fitted[0],
             value: fitted[1],
@@ -41,7 +41,7 @@ pub(crate) fn atomic_cas(access: &AccessCore, compare: Raw, value: Raw, at: At) 
         let ty = trace.ty(fitted[1]).clone();
         let cas = AtomicCas {
             semantics: access.semantics.unwrap_or_default(),
-            scope: access.scope.unwrap_or_default(),
+            scope: access.scope.unwrap_or(access.usual_scope),
             scratch: Scratch::NONE,
             ptr: fitted[0],
             compare: fitted[1],
@@ -62,7 +62,7 @@ pub(crate) fn atomic_load(access: &AccessCore, at: At) -> Value {
         let ty = trace.ty(fitted[0]).with_elem(access.pointee);
         let load = AtomicLoad {
             semantics: access.semantics.unwrap_or(Semantics::Acquire),
-            scope: access.scope.unwrap_or_default(),
+            scope: access.scope.unwrap_or(access.usual_scope),
             scratch: Scratch::NONE,
             ptr: fitted[0],
             mask: fitted.get(1).copied().into(),
@@ -110,7 +110,7 @@ pub(crate) fn close_poll(
         let ty = trace.ty(fitted[0]).with_elem(access.pointee);
         let poll = AtomicPoll {
             semantics: access.semantics.unwrap_or(Semantics::Acquire),
-            scope: access.scope.unwrap_or_default(),
+            scope: access.scope.unwrap_or(access.usual_scope),
             scratch: Scratch::NONE,
             ptr: fitted[0],
             mask: fitted.get(1).copied().into(),
@@ -129,7 +129,7 @@ pub(crate) fn atomic_store(access: &AccessCore, value: Raw, at: At) {
         };
         let store = AtomicStore {
             semantics: access.semantics.unwrap_or(Semantics::Release),
-            scope: access.scope.unwrap_or_default(),
+            scope: access.scope.unwrap_or(access.usual_scope),
             ptr: fitted[0],
             value: fitted[1],
             mask: fitted.get(2).copied().into(),

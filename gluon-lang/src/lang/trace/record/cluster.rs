@@ -9,7 +9,7 @@ use ir::ops::cluster::{
     ClusterArrive, ClusterBarrier, ClusterRank, ClusterWait, LaunchDependents, LaunchWait,
     RemoteLoad, RemoteStore,
 };
-use ir::ops::wgmma::FenceAsyncShared;
+use ir::ops::wgmma::{FenceAsyncGlobal, FenceAsyncShared};
 use layout::Layout;
 
 /// The rank of the CTA.
@@ -70,6 +70,12 @@ pub(crate) fn launch_dependents(at: At) {
 #[inline(never)]
 pub(crate) fn fence_async_shared(at: At) {
     with(at, |trace| trace.push(FenceAsyncShared {}, &[], at));
+}
+
+/// A proxy fence: what was acquired in global memory is visible to the async proxy.
+#[inline(never)]
+pub(crate) fn fence_async_global(at: At) {
+    with(at, |trace| trace.push(FenceAsyncGlobal {}, &[], at));
 }
 
 /// Reads from another CTA.

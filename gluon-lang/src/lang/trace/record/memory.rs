@@ -27,6 +27,8 @@ pub(crate) struct AccessCore {
     pub(crate) is_volatile: bool,
     pub(crate) semantics: Option<Semantics>,
     pub(crate) scope: Option<Scope>,
+    /// That of an atomic of which none is said.
+    pub(crate) usual_scope: Scope,
 }
 
 impl AccessCore {
@@ -43,6 +45,7 @@ impl AccessCore {
             is_volatile: false,
             semantics: None,
             scope: None,
+            usual_scope: Scope::Gpu,
         }
     }
 

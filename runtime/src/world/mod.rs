@@ -1,0 +1,100 @@
+//! Several devices of one host that run as one: memory that all of them access, and launches on all of them.
+
+mod kernel;
+mod symmetric;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::On;
+use crate::device::Device;
+use crate::emulated::{EmulatedDevice, EmulatorOptions};
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+pub use kernel::WorldKernel;
+pub use symmetric::{Peers, Symmetric};
+
+/// How long a launch may take, unless [`World::with_limit`] says otherwise.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Devices of one host, each with a rank from 0, that access each other's memory.
+///
+/// One process holds all of them. [`symmetric`](World::symmetric) makes memory that every rank has and all access, [`load`](World::load) puts a kernel
+/// on all of them, whose launches are on all of them too.
+pub struct World {
+    devices: Vec<Device>,
+    streams: Vec<Stream>,
+    limit: Duration,
+}
+
+impl World {
+    /// `ranks` emulated devices, at most 16. A launch on all of them is one schedule, which the seed of the options determines.
+    ///
+    /// # Errors
+    /// [`Error::Ranks`] for a number that cannot be.
+    pub fn emulators(ranks: usize, options: EmulatorOptions) -> Result<World> {
+        let devices = EmulatedDevice::several(ranks, options)?.into_iter();
+        let devices = devices.map(|device| Device::of_backend(On::Emulator(Arc::new(device))));
+        World::of(devices.collect())
+    }
+
+    /// The GPUs 0 to `ranks` - 1 of those that `CUDA_VISIBLE_DEVICES` shows, each with access to the memory of the others.
+    ///
+    /// # Errors
+    /// [`Error::Ranks`] for none, what [`Device::cuda`] says of a GPU that is not there, [`Error::NoPeerAccess`] for two GPUs without a connection.
+    pub fn cuda(ranks: usize) -> Result<World> {
+        if ranks == 0 {
+            return Err(Error::Ranks {
+                message: "0 devices; at least 1 runs".to_owned(),
+            });
+        }
+        let devices: Vec<Device> = (0..ranks).map(Device::cuda).collect::<Result<_>>()?;
+        for (from, device) in devices.iter().enumerate() {
+            for (to, peer) in devices.iter().enumerate() {
+                if let (On::Cuda(context), On::Cuda(other)) = (device.backend(), peer.backend())
+                    && from != to
+                {
+                    if !context.can_access(other)? {
+                        return Err(Error::NoPeerAccess { from, to });
+                    }
+                    context.enable_access(other)?;
+                }
+            }
+        }
+        World::of(devices)
+    }
+
+    fn of(devices: Vec<Device>) -> Result<World> {
+        let streams = devices.iter().map(Stream::new).collect::<Result<_>>()?;
+        Ok(World {
+            devices,
+            streams,
+            limit: DEFAULT_LIMIT,
+        })
+    }
+
+    /// The same with another limit of time for a launch on GPUs, 10 s by default. The emulator needs none: it sees that no rank can go on.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> World {
+        World { limit, ..self }
+    }
+
+    /// How many devices there are.
+    pub fn ranks(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// The devices, by rank.
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    pub(crate) fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+}
