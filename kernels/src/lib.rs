@@ -13,6 +13,7 @@
 
 pub mod attention;
 mod error;
+mod handles;
 mod philox;
 pub mod products;
 pub mod training;

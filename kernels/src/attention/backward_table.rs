@@ -8,78 +8,39 @@ use super::backward_passes::{backward_begin, backward_end};
 use super::modifier::Differentiable;
 use super::plan::Tile;
 use super::table::{Instance, Operand};
+use crate::handles::handles;
 
 /// The parameters of `backward`.
-pub(super) type GradientHandles<T> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    Ptr<T>,
-    Ptr<T>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Ptr<i32>,
-    Ptr<i32>,
-    Ptr<i32>,
-    Ptr<f32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-    Scalar<f32>,
-    Scalar<f32>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i32>,
-);
+pub(super) type GradientHandles<T> = handles! {
+    q k v dout dk dv: TensorMap<T>,
+    dk_rows dv_rows: Ptr<T>,
+    log2_sum delta sums: Ptr<f32>,
+    turns query_offsets key_offsets: Ptr<i32>,
+    data: Ptr<f32>,
+    query_heads queries keys is_ragged left right chunk block_stride: Scalar<i32>,
+    log2_scale score_scale scale: Scalar<f32>,
+    dk_head_stride dk_token_stride dv_head_stride dv_token_stride seed: Scalar<i64>,
+    dropped: Scalar<i32>,
+};
 
 /// The parameters of `backward_begin`.
-pub(super) type BeginHandles<T> = (
-    Ptr<T>,
-    Ptr<T>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Ptr<i32>,
-    Ptr<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-);
+pub(super) type BeginHandles<T> = handles! {
+    out dout: Ptr<T>,
+    lse delta log2_sum sums: Ptr<f32>,
+    turns query_offsets: Ptr<i32>,
+    queries is_ragged row_stride block_stride: Scalar<i32>,
+    out_batch out_head out_token dout_batch dout_head dout_token: Scalar<i64>,
+};
 
 /// The parameters of `backward_end`.
-pub(super) type EndHandles<T> = (
-    Ptr<f32>,
-    Ptr<T>,
-    Ptr<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-);
+pub(super) type EndHandles<T> = handles! {
+    sums: Ptr<f32>,
+    dq: Ptr<T>,
+    query_offsets: Ptr<i32>,
+    queries is_ragged block_stride: Scalar<i32>,
+    scale: Scalar<f32>,
+    batch_stride head_stride token_stride: Scalar<i64>,
+};
 
 /// The kernels before and after the main loop, for given depths.
 pub(super) struct Passes<T> {

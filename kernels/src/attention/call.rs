@@ -91,15 +91,24 @@ impl Attention {
         qkv: [&View<'_, T>; 3],
         options: &Options<'_>,
     ) -> Result<Forward<T>> {
-        let shape = |view: &View<'_, T>| view.place().shape.clone();
-        let [q, v] = [shape(qkv[0]), shape(qkv[2])];
-        let extent = |shape: &[usize], dim: usize| shape.get(dim).copied().unwrap_or(0);
-        let rows = extent(&q, 0) * extent(&q, 1) * extent(&q, 2);
-        let out = Buffer::new(&self.device, rows * extent(&v, 3))?;
+        self.results(qkv[0], extent(qkv[2], 3), |out, lse| {
+            self.forward_into(stream, qkv, out, lse, options)
+        })
+    }
+
+    /// What `attend` gives: the results of `q`, of rows of so many columns, in new buffers. Shapes are checked by `attend`: where `q` lacks a dimension,
+    /// the buffers are empty.
+    pub(super) fn results<T: DeviceElement, O: DeviceElement>(
+        &self,
+        q: &View<'_, T>,
+        columns: usize,
+        attend: impl FnOnce(&View<'_, O>, &Buffer<f32>) -> Result<()>,
+    ) -> Result<Forward<O>> {
+        let [batch, heads, tokens] = [0, 1, 2].map(|dim| extent(q, dim));
+        let rows = batch * heads * tokens;
+        let out = Buffer::new(&self.device, rows * columns)?;
         let lse = Buffer::new(&self.device, rows)?;
-        let place = [0, 1, 2].map(|dim| extent(&q, dim));
-        let of_out = out.view([place[0], place[1], place[2], extent(&v, 3)]);
-        self.forward_into(stream, qkv, &of_out, &lse, options)?;
+        attend(&out.view([batch, heads, tokens, columns]), &lse)?;
         Ok(Forward { out, lse })
     }
 
@@ -377,6 +386,11 @@ struct Call<'a, T> {
     lse: &'a Buffer<f32>,
     options: &'a Options<'a>,
     checked: Checked,
+}
+
+/// Elements along a dimension of a view, 0 if it has fewer.
+pub(super) fn extent<T: DeviceElement>(view: &View<'_, T>, dim: usize) -> usize {
+    view.place().shape.get(dim).copied().unwrap_or(0)
 }
 
 /// The view with batch and heads as one dimension.

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use tilekit::prelude::*;
 
-use super::call::{Attention, Forward, View};
+use super::call::{Attention, Forward, View, extent};
 use super::check::Strides;
 use super::check_decode::{CheckedCache, check_decode};
 use super::check_pages::check_pages;
@@ -92,15 +92,9 @@ impl Attention {
         cache: &Cache<'_, T>,
         options: &Options<'_>,
     ) -> Result<Forward<T>> {
-        let extent =
-            |view: &View<'_, T>, dim: usize| view.place().shape.get(dim).copied().unwrap_or(0);
-        let [batch, heads, tokens] = [0, 1, 2].map(|dim| extent(q, dim));
-        let (rows, columns) = (batch * heads * tokens, extent(cache.values, 3));
-        let out = Buffer::new(&self.device, rows * columns)?;
-        let lse = Buffer::new(&self.device, rows)?;
-        let of_out = out.view([batch, heads, tokens, columns]);
-        self.decode_into(stream, q, cache, &of_out, &lse, options)?;
-        Ok(Forward { out, lse })
+        self.results(q, extent(cache.values, 3), |out, lse| {
+            self.decode_into(stream, q, cache, out, lse, options)
+        })
     }
 
     /// [`decode`](Attention::decode) into `out`, whose strides follow the rules of `q`, and into `lse`.

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::call::{Attention, Forward, View, in_line};
+use super::call::{Attention, Forward, View, extent, in_line};
 use super::check::scale_of;
 use super::check_fp8::check_fp8;
 use super::error::Result;
@@ -58,14 +58,9 @@ impl Attention {
         factors: &Factors<'_>,
         options: &Options<'_>,
     ) -> Result<Forward<bf16>> {
-        let shape = &qkv[0].place().shape;
-        let extent = |dim: usize| shape.get(dim).copied().unwrap_or(0);
-        let rows = extent(0) * extent(1) * extent(2);
-        let out = Buffer::new(&self.device, rows * extent(3))?;
-        let lse = Buffer::new(&self.device, rows)?;
-        let of_out = out.view([0, 1, 2, 3].map(extent));
-        self.forward_fp8_into(stream, qkv, factors, &of_out, &lse, options)?;
-        Ok(Forward { out, lse })
+        self.results(qkv[0], extent(qkv[0], 3), |out, lse| {
+            self.forward_fp8_into(stream, qkv, factors, out, lse, options)
+        })
     }
 
     /// [`forward_fp8`](Attention::forward_fp8) into `out`, whose strides follow the rules of q, k and v, and into `lse`.

@@ -92,14 +92,9 @@ impl Attention {
         cache: &LatentCache<'_, T>,
         scale: Option<f32>,
     ) -> Result<Forward<T>> {
-        let extent = |dim: usize| q.place().shape.get(dim).copied().unwrap_or(0);
-        let [batch, heads, tokens] = [0, 1, 2].map(extent);
-        let (rows, [_, columns]) = (batch * heads * tokens, DEPTHS);
-        let out = Buffer::new(&self.device, rows * columns)?;
-        let lse = Buffer::new(&self.device, rows)?;
-        let of_out = out.view([batch, heads, tokens, columns]);
-        self.decode_latent_into(stream, q, cache, &of_out, &lse, scale)?;
-        Ok(Forward { out, lse })
+        self.results(q, DEPTHS[1], |out, lse| {
+            self.decode_latent_into(stream, q, cache, out, lse, scale)
+        })
     }
 
     /// [`decode_latent`](Attention::decode_latent) into `out`, whose rows are contiguous and whose other strides are multiples of 16 bytes, and into `lse`.

@@ -87,22 +87,7 @@ pub(super) fn check_tensors<T: DeviceElement, O: DeviceElement>(
     let of_out = extents("out", out)?;
     check_shapes([of_q, of_k, of_v])?;
     let [batch, heads, queries, depth] = of_q;
-    let expected = [batch, heads, queries, of_v[3]];
-    expect(
-        of_out == expected,
-        "out",
-        || format!("shape {of_out:?}"),
-        format!("{expected:?}"),
-    )?;
-    expect(
-        lse.len() == batch * heads * queries,
-        "lse",
-        || format!("{} elements", lse.len()),
-        format!(
-            "{}: one for each query of each head",
-            batch * heads * queries
-        ),
-    )?;
+    check_results([batch, heads, queries, of_v[3]], of_out, lse)?;
     for (name, view) in [("q", q), ("k", k), ("v", v)] {
         check_strides(name, view)?;
     }
@@ -115,6 +100,28 @@ pub(super) fn check_tensors<T: DeviceElement, O: DeviceElement>(
         keys: of_k[2],
         depths: [depth, of_v[3]],
     })
+}
+
+/// Checks that the output has the `expected` extents, and `lse` a number for each row.
+pub(super) fn check_results(
+    expected: [usize; 4],
+    of_out: [usize; 4],
+    lse: &Buffer<f32>,
+) -> Result<()> {
+    expect(
+        of_out == expected,
+        "out",
+        || format!("shape {of_out:?}"),
+        format!("{expected:?}"),
+    )?;
+    let [batch, heads, queries, _] = expected;
+    let rows = batch.saturating_mul(heads).saturating_mul(queries);
+    expect(
+        lse.len() == rows && rows <= MOST,
+        "lse",
+        || format!("{} elements", lse.len()),
+        format!("{rows}: one for each query of each head, at most {MOST}"),
+    )
 }
 
 /// Batches, heads, tokens and depth of a view.

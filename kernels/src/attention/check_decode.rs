@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::call_decode::Cache;
-use super::check::{MOST, check_strides, extents};
+use super::check::{MOST, check_results, check_strides, extents};
 use super::decode_table::caches;
 use super::error::{Result, expect};
 use super::modifier::Plain;
@@ -67,20 +67,7 @@ pub(super) fn check_decode<T: Operand>(
         || format!("pages, heads and tokens {:?}", &of_v[..3]),
         format!("{:?}, those of cache.keys", &of_k[..3]),
     )?;
-    let expected = [batch, heads, queries, of_v[3]];
-    expect(
-        of_out == expected,
-        "out",
-        || format!("shape {of_out:?}"),
-        format!("{expected:?}"),
-    )?;
-    let rows = batch.saturating_mul(heads).saturating_mul(queries);
-    expect(
-        lse.len() == rows && rows <= MOST,
-        "lse",
-        || format!("{} elements", lse.len()),
-        format!("{rows}: one for each query of each head, at most {MOST}"),
-    )?;
+    check_results([batch, heads, queries, of_v[3]], of_out, lse)?;
     for (name, view) in [
         ("q", q),
         ("cache.keys", cache.keys),
@@ -91,13 +78,7 @@ pub(super) fn check_decode<T: Operand>(
     }
     check_instances::<T>([depth, of_v[3]], heads / kv_heads)?;
     let (page, pages) = check_pages::<T>(cache, of_k, batch)?;
-    let lengths = cache.lengths.len();
-    expect(
-        lengths == batch,
-        "cache.lengths",
-        || format!("{lengths} elements"),
-        format!("{batch}, one for each sequence of q"),
-    )?;
+    check_lengths_of_cache(cache.lengths, batch)?;
     check_options(options, heads)?;
     Ok(CheckedCache {
         sizes: Sizes {
@@ -142,6 +123,29 @@ fn check_instances<T: Operand>(depths: [usize; 2], group: usize) -> Result<()> {
     )
 }
 
+/// Checks that each sequence of a cache has its length.
+pub(super) fn check_lengths_of_cache(lengths: &Buffer<i32>, batch: usize) -> Result<()> {
+    let lengths = lengths.len();
+    expect(
+        lengths == batch,
+        "cache.lengths",
+        || format!("{lengths} elements"),
+        format!("{batch}, one for each sequence of q"),
+    )
+}
+
+/// The entries that a table of pages has for each sequence.
+pub(super) fn pages_of_a_sequence(table: &Buffer<i32>, batch: usize) -> Result<usize> {
+    let entries = table.len();
+    expect(
+        entries > 0 && entries.is_multiple_of(batch),
+        "cache.table",
+        || format!("{entries} entries"),
+        format!("as many, 1 or more, for each of {batch} sequences"),
+    )?;
+    Ok(entries / batch)
+}
+
 /// Tokens of a page, and pages of a sequence.
 fn check_pages<T: Operand>(
     cache: &Cache<'_, T>,
@@ -165,21 +169,15 @@ fn check_pages<T: Operand>(
         || format!("pages of {page} tokens"),
         format!("a multiple of {UNIT}"),
     )?;
-    let entries = table.len();
-    expect(
-        entries > 0 && entries.is_multiple_of(batch),
-        "cache.table",
-        || format!("{entries} entries"),
-        format!("as many, 1 or more, for each of {batch} sequences"),
-    )?;
-    let tokens = (entries / batch).saturating_mul(page);
+    let pages = pages_of_a_sequence(table, batch)?;
+    let tokens = pages.saturating_mul(page);
     expect(
         tokens <= MOST,
         "cache.table",
         || format!("room for {tokens} tokens of a sequence"),
         format!("at most {MOST}"),
     )?;
-    Ok((page, entries / batch))
+    Ok((page, pages))
 }
 
 fn check_options(options: &Options<'_>, heads: usize) -> Result<()> {

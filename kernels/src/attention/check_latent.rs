@@ -3,7 +3,8 @@
 use tilekit::prelude::*;
 
 use super::call_latent::LatentCache;
-use super::check::{MOST, Strides, check_strides, extents};
+use super::check::{MOST, Strides, check_results, check_strides, extents};
+use super::check_decode::{check_lengths_of_cache, pages_of_a_sequence};
 use super::error::{Result, expect};
 use super::latent_shape::{HALF, PAGE, ROPE};
 use super::table::Operand;
@@ -68,12 +69,41 @@ pub(super) fn check_latent<T: Operand>(
     lse: &Buffer<f32>,
     scale: Option<f32>,
 ) -> Result<CheckedLatent> {
-    let of_q = extents("q", q)?;
-    let [batch, heads, queries, depth] = of_q;
+    let [batch, heads, queries, depth] = check_queries(extents("q", q)?)?;
+    let [_, of_values] = DEPTHS;
+    let of_cache = check_rows(cache)?;
+    let of_out = extents("out", out)?;
+    check_results([batch, heads, queries, of_values], of_out, lse)?;
+    for (name, view) in [("q", q), ("cache.rows", cache.rows), ("out", out)] {
+        check_strides(name, view)?;
+    }
+    let pages = check_table(cache, batch)?;
+    let scale = scale.unwrap_or(1.0 / (depth as f32).sqrt());
+    expect(
+        scale.is_finite() && scale > 0.0,
+        "scale",
+        || format!("{scale}"),
+        "a number above 0",
+    )?;
+    let order = check_order([heads, queries], Strides::of(q))?;
+    Ok(CheckedLatent {
+        batch,
+        heads,
+        queries,
+        scale,
+        pages,
+        of_cache,
+        order,
+    })
+}
+
+/// The extents of q.
+fn check_queries(of_q: [usize; 4]) -> Result<[usize; 4]> {
     for (extent, name) in of_q.into_iter().zip(["batch", "heads", "tokens"]) {
         let found = || format!("{name} {extent}");
         expect(extent > 0, "q", found, format!("{name} of 1 or more"))?;
     }
+    let [_, heads, _, depth] = of_q;
     let [columns, of_values] = DEPTHS;
     expect(
         depth == columns,
@@ -87,33 +117,11 @@ pub(super) fn check_latent<T: Operand>(
         || format!("heads {heads}"),
         format!("at most {MOST_HEADS}"),
     )?;
-    let of_cache = check_rows(cache)?;
-    let (of_out, expected) = (extents("out", out)?, [batch, heads, queries, of_values]);
-    expect(
-        of_out == expected,
-        "out",
-        || format!("shape {of_out:?}"),
-        format!("{expected:?}"),
-    )?;
-    let rows = batch.saturating_mul(heads).saturating_mul(queries);
-    expect(
-        lse.len() == rows && rows <= MOST,
-        "lse",
-        || format!("{} elements", lse.len()),
-        format!("{rows}: one for each query of each head, at most {MOST}"),
-    )?;
-    for (name, view) in [("q", q), ("cache.rows", cache.rows), ("out", out)] {
-        check_strides(name, view)?;
-    }
-    let pages = check_table(cache, batch)?;
-    let scale = scale.unwrap_or(1.0 / (depth as f32).sqrt());
-    expect(
-        scale.is_finite() && scale > 0.0,
-        "scale",
-        || format!("{scale}"),
-        "a number above 0",
-    )?;
-    let strides = Strides::of(q);
+    Ok(of_q)
+}
+
+/// Heads and tokens of q as rows.
+fn check_order([heads, queries]: [usize; 2], strides: Strides) -> Result<RowOrder> {
     let order = RowOrder::of([heads, queries], strides);
     let [of_head, of_token] = [strides.head, strides.token];
     expect(
@@ -126,15 +134,7 @@ pub(super) fn check_latent<T: Operand>(
             queries * of_token
         ),
     )?;
-    Ok(CheckedLatent {
-        batch,
-        heads,
-        queries,
-        scale,
-        pages,
-        of_cache,
-        order: order.expect("the line above refuses none"),
-    })
+    Ok(order.expect("the line above refuses none"))
 }
 
 /// The pages of a cache.
@@ -152,28 +152,16 @@ fn check_rows<T: Operand>(cache: &LatentCache<'_, T>) -> Result<usize> {
 
 /// The pages of a sequence.
 fn check_table<T: Operand>(cache: &LatentCache<'_, T>, batch: usize) -> Result<usize> {
-    let lengths = cache.lengths.len();
-    expect(
-        lengths == batch,
-        "cache.lengths",
-        || format!("{lengths} elements"),
-        format!("{batch}, one for each sequence of q"),
-    )?;
-    let entries = cache.table.len();
-    expect(
-        entries > 0 && entries.is_multiple_of(batch),
-        "cache.table",
-        || format!("{entries} entries"),
-        format!("as many, 1 or more, for each of {batch} sequences"),
-    )?;
-    let tokens = entries.saturating_mul(PAGE);
+    check_lengths_of_cache(cache.lengths, batch)?;
+    let pages = pages_of_a_sequence(cache.table, batch)?;
+    let tokens = cache.table.len().saturating_mul(PAGE);
     expect(
         tokens <= MOST,
         "cache.table",
         || format!("room for {tokens} tokens of all sequences"),
         format!("at most {MOST}"),
     )?;
-    Ok(entries / batch)
+    Ok(pages)
 }
 
 #[cfg(test)]

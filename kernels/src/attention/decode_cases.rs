@@ -2,102 +2,32 @@
 
 use tilekit::prelude::*;
 
+use super::cached_cases::{Sequences, expect_results};
 use super::decode::decode;
 use super::forward::reset;
 use super::merge::merge_splits;
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
 use super::plan::{FAR, Mask, Sizes};
 use super::problem::ROWS;
-use super::reference::{Attention, CAUSAL, FULL, Scores, Setup, numbers};
+use super::reference::{CAUSAL, FULL, Scores, Setup, numbers};
 
-/// The pages of a case's sequences: in another order than the sequences, or one for each.
-#[derive(Clone)]
-struct Layout {
-    kv_heads: usize,
-    lengths: Vec<usize>,
-    /// Tokens of a page, and entries of a row of the table.
-    page: usize,
-    row: usize,
-    is_paged: bool,
-}
-
-impl Layout {
-    fn new(kv_heads: usize, [batch, keys]: [usize; 2], page: Option<usize>) -> Layout {
-        // In a small case the first sequence is the longest, and others have one token, none, a half, .. Sequences of timed cases have one length.
-        let length = |batch: usize| match batch {
-            _ if keys >= 1024 => keys,
-            0 => keys,
-            1 => 1,
-            2 => 0,
-            batch => keys / batch + 1,
-        };
-        let tokens = page.unwrap_or(keys);
-        Layout {
-            kv_heads,
-            lengths: (0..batch).map(length).collect(),
-            page: tokens,
-            row: keys.div_ceil(tokens),
-            is_paged: page.is_some(),
-        }
-    }
-
-    fn pages(&self) -> usize {
-        self.lengths.len() * self.row
-    }
-
-    /// The page of an entry of the table, and the entry of a page.
-    fn page_of(&self, entry: usize) -> usize {
-        if self.is_paged {
-            self.pages() - 1 - entry
-        } else {
-            entry
-        }
-    }
-
-    fn shape(&self, columns: usize) -> [usize; 4] {
-        [self.pages(), self.kv_heads, self.page, columns]
-    }
-
-    /// Where a key's row begins.
-    fn place(&self, batch: usize, head: usize, key: usize, columns: usize) -> usize {
-        let page = self.page_of(batch * self.row + key / self.page);
-        ((page * self.kv_heads + head) * self.page + key % self.page) * columns
-    }
-
-    /// A cache whose rows past the last key of a sequence are NaN.
-    fn cache<T: DeviceElement>(
-        &self,
-        case: &mut Case,
-        name: &'static str,
-        columns: usize,
-    ) -> Input<T> {
-        let layout = self.clone();
-        let seed = name.len() as u64;
-        case.input::<T>(name, self.shape(columns), move |at| {
-            let token = at / columns;
-            let (page, in_page) = (token / layout.page / layout.kv_heads, token % layout.page);
-            let entry = layout.page_of(page);
-            let key = entry % layout.row * layout.page + in_page;
-            let number = if key < layout.lengths[entry / layout.row] {
-                let bits = (at as u64 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let bits = (bits ^ (bits >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                (bits >> 40) as f64 / f64::from(1 << 22) - 2.0
-            } else {
-                f64::NAN
-            };
-            T::nearest(Number::Float(number)).expect("a float holds every number")
-        })
-    }
-
-    /// The rows of one sequence, `[kv_heads, keys, columns]`.
-    fn gathered(&self, cache: &[f64], batch: usize, columns: usize) -> Vec<f64> {
-        let mut rows = Vec::new();
-        for head in 0..self.kv_heads {
-            for key in 0..self.lengths[batch] {
-                rows.extend(&cache[self.place(batch, head, key, columns)..][..columns]);
-            }
-        }
-        rows
+/// The sequences of a case, with pages of so many tokens. In a small case the first sequence is the longest, and others have one token, none, a
+/// half, .. Sequences of timed cases have one length.
+fn sequences(kv_heads: usize, [batch, keys]: [usize; 2], page: Option<usize>) -> Sequences {
+    let length = |batch: usize| match batch {
+        _ if keys >= 1024 => keys,
+        0 => keys,
+        1 => 1,
+        2 => 0,
+        batch => keys / batch + 1,
+    };
+    let tokens = page.unwrap_or(keys);
+    Sequences {
+        kv_heads,
+        lengths: (0..batch).map(length).collect(),
+        page: tokens,
+        row: keys.div_ceil(tokens),
+        is_paged: page.is_some(),
     }
 }
 
@@ -128,22 +58,11 @@ where
     ]
     .map(|name| case.size(name));
     let heads = kv_heads * query_heads;
-    let layout = Layout::new(kv_heads, [batch, keys], page);
+    let sequences = sequences(kv_heads, [batch, keys], page);
     let q = case.normal::<T>("q", [batch, heads, queries, D]);
-    let k = layout.cache::<T>(case, "keys", D);
-    let v = layout.cache::<T>(case, "values", DV);
-    let of_lengths = layout.clone();
-    let lengths = case.input::<i32>("lengths", [batch], move |at| of_lengths.lengths[at] as i32);
-    let of_table = layout.clone();
-    let table = case.input::<i32>("table", [layout.pages()], move |entry| {
-        let in_row = entry % of_table.row * of_table.page;
-        // Entries past the last key name no page, and are not read.
-        if in_row < of_table.lengths[entry / of_table.row] {
-            of_table.page_of(entry) as i32
-        } else {
-            i32::MAX
-        }
-    });
+    let k = sequences.cache::<T>(case, "keys", D);
+    let v = sequences.cache::<T>(case, "values", DV);
+    let [lengths, table] = sequences.inputs(case);
     let sinks = case.normal::<f32>("sinks", [heads]);
     let data = case.uniform::<f32>("data", [heads], 0.0..0.5);
     let out = case.output::<T>("out", [batch, heads, queries, DV]);
@@ -166,22 +85,19 @@ where
     ]);
     let (k_map, v_map) = (k.view(), v.view());
     let sizes = Sizes {
-        batch: 1,
+        batch,
         heads,
         kv_heads,
         queries,
         keys,
         depths: [D, DV],
     };
-    let attention = |batch: usize| {
-        let keys = layout.lengths[batch];
-        Attention::new(Sizes { keys, ..sizes }, setup)
-    };
+    let first = sequences.attention(0, sizes, setup);
     let cap = match setup.scores {
         Scores::Softcap(cap) => cap,
         Scores::Plain | Scores::Alibi => 1.0,
     };
-    let [score_scale, exponent_scale] = M::factors(attention(0).scale() as f32, cap as f32);
+    let [score_scale, exponent_scale] = M::factors(first.scale() as f32, cap as f32);
     let reach = |reach: Option<usize>| reach.map_or(FAR, |reach| reach as i32);
     let left = reach(setup.mask.left);
     let tiles = batch * kv_heads * splits * queries.div_ceil(ROWS / PACK);
@@ -209,9 +125,9 @@ where
             query_heads as i32,
             queries as i32,
             splits as i32,
-            i32::from(layout.is_paged),
-            layout.page as i32,
-            layout.row as i32,
+            i32::from(sequences.is_paged),
+            sequences.page as i32,
+            sequences.row as i32,
             i32::from(setup.has_sinks),
             left,
             reach(setup.mask.right),
@@ -243,41 +159,16 @@ where
             ),
         )?;
     }
-    let made = std::sync::OnceLock::new();
     let reference = || {
-        made.get_or_init(|| {
-            let (q, k, v) = (numbers(&q), numbers(&k), numbers(&v));
-            let factors = [numbers(&data), attention(0).sinks(&sinks)];
-            let mut all = [Vec::new(), Vec::new()];
-            for batch in 0..batch {
-                let q = &q[batch * heads * queries * D..][..heads * queries * D];
-                let k = layout.gathered(&k, batch, D);
-                let v = layout.gathered(&v, batch, DV);
-                let of_batch = attention(batch).reference([q, &k, &v], [&factors[0], &factors[1]]);
-                for (all, of_batch) in all.iter_mut().zip(of_batch) {
-                    all.extend(of_batch);
-                }
-            }
-            all
-        })
+        let (k, v) = (numbers(&k), numbers(&v));
+        let factors = [numbers(&data), first.sinks(&sinks)];
+        let factors = [&factors[0][..], &factors[1][..]];
+        sequences.reference((sizes, setup), &q, [(&k, D), (&v, DV)], factors)
     };
-    // P and results are rounded to `T`, an error of 2^-9 each; `tanh.approx` has an error of 2^-11 of the cap.
-    let of_cap = match setup.scores {
-        Scores::Softcap(cap) => cap / 2048.0,
-        Scores::Plain | Scores::Alibi => 0.0,
-    };
-    let tolerance = Close {
-        relative: 8e-3,
-        absolute: 6e-3 + 2.0 * of_cap,
-    };
-    case.expect_all(&out, || reference()[0].clone(), tolerance)?;
-    let tolerance = Close {
-        relative: 1e-5,
-        absolute: 1e-4 + of_cap,
-    };
-    case.expect_all(&lse, || reference()[1].clone(), tolerance)?;
+    // P and results are rounded to `T`, an error of 2^-9 each.
+    expect_results(case, (&out, &lse), setup.tolerances(6e-3), reference)?;
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
-    let tokens: usize = layout.lengths.iter().sum();
+    let tokens: usize = sequences.lengths.iter().sum();
     case.does_tensor_flops::<T>(2 * heads * queries * tokens * (D + DV));
     case.moves_bytes(size_of::<T>() * tokens * kv_heads * (D + DV));
     Ok(())

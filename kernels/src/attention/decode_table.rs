@@ -8,55 +8,29 @@ use super::merge::merge_splits;
 use super::modifier::Modifier;
 use super::plan::Tile;
 use super::table::{Instance, Operand};
+use crate::handles::handles;
 
 /// The parameters of `decode`.
-pub(super) type DecodeHandles<T> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    Ptr<T>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Ptr<i32>,
-    Ptr<i32>,
-    Ptr<i32>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-    Scalar<f32>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-);
+pub(super) type DecodeHandles<T> = handles! {
+    q k v: TensorMap<T>,
+    out: Ptr<T>,
+    lse sums lse_of_splits: Ptr<f32>,
+    counter lengths table: Ptr<i32>,
+    sinks data: Ptr<f32>,
+    batch kv_heads query_heads queries splits is_paged page_tokens table_row has_sinks left right: Scalar<i32>,
+    log2_scale score_scale: Scalar<f32>,
+    out_batch out_head out_token: Scalar<i64>,
+};
 
 /// The parameters of `merge_splits`.
-pub(super) type MergeHandles<T> = (
-    Ptr<f32>,
-    Ptr<f32>,
-    Ptr<T>,
-    Ptr<f32>,
-    Ptr<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i64>,
-);
+pub(super) type MergeHandles<T> = handles! {
+    sums lse_of_splits: Ptr<f32>,
+    out: Ptr<T>,
+    lse: Ptr<f32>,
+    lengths: Ptr<i32>,
+    heads queries splits tokens left: Scalar<i32>,
+    out_batch out_head out_token: Scalar<i64>,
+};
 
 /// An instance of `decode`, and the tokens of one of its TMA loads.
 pub(super) struct CacheInstance<T> {

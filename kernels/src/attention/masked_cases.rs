@@ -2,6 +2,7 @@
 
 use tilekit::prelude::*;
 
+use super::cached_cases::expect_results;
 use super::dropout::Dropout;
 use super::forward::reset;
 use super::masked::{forward_masked, masked_arguments};
@@ -127,21 +128,9 @@ where
             [&slopes, &attention.sinks(&sinks)],
         )
     };
-    // P and results are rounded to `T`, an error of 2^-9 each; `tanh.approx` has an error of 2^-11 of the cap.
-    let of_cap = match setup.scores {
-        Scores::Softcap(cap) => cap / 2048.0,
-        Scores::Plain | Scores::Alibi => 0.0,
-    };
-    let tolerance = Close {
-        relative: 8e-3,
-        absolute: 4e-3 + 2.0 * of_cap,
-    };
-    case.expect_all(&out, || reference()[0].clone(), tolerance)?;
-    let tolerance = Close {
-        relative: 1e-5,
-        absolute: 1e-4 + of_cap,
-    };
-    case.expect_all(&lse, || reference()[1].clone(), tolerance)?;
+    // P and results are rounded to `T`, an error of 2^-9 each.
+    let tolerances = setup.tolerances(4e-3);
+    expect_results(case, (&out, &lse), tolerances, reference)?;
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
     case.does_tensor_flops::<T>(2 * heads * batch * queries * keys * (D + DV));
     case.moves_bytes(size_of::<T>() * batch * (heads * queries + kv_heads * keys) * (D + DV));

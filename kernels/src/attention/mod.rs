@@ -8,6 +8,7 @@ pub mod backward_passes;
 mod backward_step;
 mod backward_table;
 mod cached;
+mod cached_cases;
 mod call;
 mod call_backward;
 mod call_decode;

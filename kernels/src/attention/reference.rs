@@ -28,6 +28,25 @@ pub(super) enum Scores {
     Alibi,
 }
 
+impl Setup {
+    /// The tolerance of outputs, which are rounded by as much as `absolute`, and of LSE. `tanh.approx` has an error of 2^-11 of the cap.
+    pub(super) fn tolerances(self, absolute: f64) -> [Tolerance; 2] {
+        let of_cap = match self.scores {
+            Scores::Softcap(cap) => cap / 2048.0,
+            Scores::Plain | Scores::Alibi => 0.0,
+        };
+        let of_out = Close {
+            relative: 8e-3,
+            absolute: absolute + 2.0 * of_cap,
+        };
+        let of_lse = Close {
+            relative: 1e-5,
+            absolute: 1e-4 + of_cap,
+        };
+        [of_out, of_lse]
+    }
+}
+
 /// No mask, and no change of scores.
 pub(super) const FULL: Setup = Setup {
     mask: Mask {

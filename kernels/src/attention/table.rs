@@ -8,54 +8,31 @@ use super::masked::forward_masked;
 use super::modifier::Modifier;
 use super::plan::Tile;
 use super::problem::ROWS;
+use crate::handles::handles;
 
 /// The parameters of `forward`.
-pub(super) type DenseHandles<T> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    Ptr<f32>,
-    Ptr<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-);
+pub(super) type DenseHandles<T> = handles! {
+    q k v out: TensorMap<T>,
+    lse: Ptr<f32>,
+    counter: Ptr<i32>,
+    heads query_heads tokens section: Scalar<i32>,
+    log2_scale: Scalar<f32>,
+};
 
 /// The parameters of `forward_masked`.
-pub(super) type MaskedHandles<T> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    Ptr<T>,
-    Ptr<f32>,
-    Ptr<i32>,
-    Ptr<i32>,
-    Ptr<i32>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-    Scalar<f32>,
-    Scalar<i64>,
-    Scalar<i64>,
-    Scalar<i32>,
-    Scalar<i64>,
-    Scalar<i32>,
-);
+pub(super) type MaskedHandles<T> = handles! {
+    q k v out: TensorMap<T>,
+    out_rows: Ptr<T>,
+    lse: Ptr<f32>,
+    counter query_offsets key_offsets: Ptr<i32>,
+    sinks data: Ptr<f32>,
+    batch heads query_heads queries keys is_ragged has_sinks left right chunk section: Scalar<i32>,
+    log2_scale score_scale: Scalar<f32>,
+    out_head_stride out_token_stride: Scalar<i64>,
+    lse_stride: Scalar<i32>,
+    seed: Scalar<i64>,
+    dropped: Scalar<i32>,
+};
 
 /// An instance: the calls that it serves, and how it is compiled.
 pub(super) struct Instance<H> {

@@ -6,24 +6,18 @@ use super::forward_fp8::forward_fp8;
 use super::plan::Tile;
 use super::problem::ROWS;
 use super::table::Instance;
+use crate::handles::handles;
 
 /// The parameters of `forward_fp8`.
-pub(super) type NarrowHandles = (
-    TensorMap<E4m3>,
-    TensorMap<E4m3>,
-    TensorMap<E4m3>,
-    TensorMap<bf16>,
-    Ptr<f32>,
-    Ptr<i32>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-);
+pub(super) type NarrowHandles = handles! {
+    q k v: TensorMap<E4m3>,
+    out: TensorMap<bf16>,
+    lse: Ptr<f32>,
+    counter: Ptr<i32>,
+    q_factors k_factors v_factors: Ptr<f32>,
+    heads query_heads tokens section: Scalar<i32>,
+    log2_scale: Scalar<f32>,
+};
 
 macro_rules! narrow {
     ($($d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal;)*) => {

@@ -16,29 +16,24 @@ use super::matrix::Matrix;
 use super::operands::Role;
 use super::options::Options;
 use super::plan::Need;
+use crate::handles::handles;
 
 /// The parameters of `grouped`.
-type Handles<T, O> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<O>,
-    Ptr<O>,
-    Scalar<i32>,
-    Ptr<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-    Scalar<f32>,
-    Ptr<O>,
-    Scalar<i32>,
-    Ptr<O>,
-    Scalar<i32>,
-    Ptr<f32>,
-    Ptr<f32>,
-    Scalar<i32>,
-);
+type Handles<T, O> = handles! {
+    a b: TensorMap<T>,
+    c: TensorMap<O>,
+    out: Ptr<O>,
+    pitch: Scalar<i32>,
+    offsets: Ptr<i32>,
+    groups m n k: Scalar<i32>,
+    alpha beta: Scalar<f32>,
+    source: Ptr<O>,
+    source_pitch: Scalar<i32>,
+    bias: Ptr<O>,
+    bias_of_group: Scalar<i32>,
+    a_scales b_scales: Ptr<f32>,
+    b_scales_of_group: Scalar<i32>,
+};
 
 /// A call that has been checked.
 struct Call {

@@ -7,45 +7,35 @@ use super::check::View;
 use super::form::{Form, Side};
 use super::matrix::Matrix;
 use super::plan::Need;
+use crate::handles::handles;
 
 /// The parameters of `dense`.
-pub(super) type ManyHandles<T, O> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<O>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-    Scalar<f32>,
-    Ptr<O>,
-    Scalar<i32>,
-    Scalar<i64>,
-    Ptr<O>,
-    Ptr<f32>,
-    Ptr<f32>,
-);
+pub(super) type ManyHandles<T, O> = handles! {
+    a b: TensorMap<T>,
+    c: TensorMap<O>,
+    m n k batches: Scalar<i32>,
+    alpha beta: Scalar<f32>,
+    source: Ptr<O>,
+    source_pitch: Scalar<i32>,
+    source_batch: Scalar<i64>,
+    bias: Ptr<O>,
+    a_scales b_scales: Ptr<f32>,
+};
 
 /// The parameters of `few_tiles`.
-pub(super) type FewHandles<T, O> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    Ptr<O>,
-    Scalar<i32>,
-    Scalar<i64>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<f32>,
-    Scalar<f32>,
-    Ptr<O>,
-    Scalar<i32>,
-    Scalar<i64>,
-    Ptr<O>,
-    Ptr<f32>,
-    Ptr<f32>,
-);
+pub(super) type FewHandles<T, O> = handles! {
+    x y: TensorMap<T>,
+    out: Ptr<O>,
+    stride: Scalar<i32>,
+    batch_stride: Scalar<i64>,
+    m n k: Scalar<i32>,
+    alpha beta: Scalar<f32>,
+    source: Ptr<O>,
+    source_pitch: Scalar<i32>,
+    source_batch: Scalar<i64>,
+    bias: Ptr<O>,
+    a_scales b_scales: Ptr<f32>,
+};
 
 /// What a kernel reads and writes, all of it in rows.
 pub(super) struct Launch<'a, T, O> {

@@ -10,6 +10,7 @@ use super::check::{Call, Kind, Scaled, check_numbers};
 use super::dense::block_scaled;
 use super::grouped::{GroupedForm, block_scaled_grouped};
 use super::plan::{ALONG_K, best};
+use crate::handles::handles;
 use crate::products::call::{Products, Which};
 use crate::products::check::View;
 use crate::products::error::{Result, expect};
@@ -46,51 +47,35 @@ pub struct AlongK<'a> {
 }
 
 /// The parameters of `block_scaled`.
-type DenseHandles<T, O> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<f32>,
-    TensorMap<O>,
-    Ptr<f32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-);
+type DenseHandles<T, O> = handles! {
+    a b: TensorMap<T>,
+    a_scales: TensorMap<f32>,
+    c: TensorMap<O>,
+    b_scales: Ptr<f32>,
+    b_scales_of_columns b_scales_of_steps m n k: Scalar<i32>,
+};
 
 /// The parameters of `block_scaled_grouped`.
-type GroupedHandles<T, O> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<f32>,
-    TensorMap<O>,
-    Ptr<O>,
-    Scalar<i32>,
-    Ptr<i32>,
-    Scalar<i32>,
-    Ptr<f32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-);
+type GroupedHandles<T, O> = handles! {
+    a b: TensorMap<T>,
+    a_scales: TensorMap<f32>,
+    c: TensorMap<O>,
+    out: Ptr<O>,
+    pitch: Scalar<i32>,
+    rows: Ptr<i32>,
+    groups: Scalar<i32>,
+    b_scales: Ptr<f32>,
+    b_scales_of_group b_scales_of_columns b_scales_of_steps m n k: Scalar<i32>,
+};
 
 /// The parameters of `row_scaled`.
-type AlongHandles<T, O> = (
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<f32>,
-    TensorMap<f32>,
-    TensorMap<O>,
-    Ptr<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-);
+type AlongHandles<T, O> = handles! {
+    a b: TensorMap<T>,
+    a_scales b_scales: TensorMap<f32>,
+    c: TensorMap<O>,
+    offsets: Ptr<i32>,
+    groups m n k: Scalar<i32>,
+};
 
 /// The matrices of a call as kernels take them.
 struct Places<T, O> {

@@ -8,6 +8,7 @@ use tilekit::prelude::*;
 use super::call::ScaledWhich;
 use super::quantise::{ROWS, quantise_blocks, quantise_rows};
 use super::tile::BLOCK;
+use crate::handles::handles;
 use crate::products::call::{Products, Which};
 use crate::products::check::View;
 use crate::products::error::{Result, expect};
@@ -16,16 +17,14 @@ use crate::products::matrix::Matrix;
 use crate::products::operands::Role;
 
 /// The parameters of both kernels.
-type Handles<T> = (
-    Ptr<T>,
-    Scalar<i32>,
-    Ptr<E4m3>,
-    Scalar<i32>,
-    Ptr<f32>,
-    Scalar<i32>,
-    Scalar<i32>,
-    Scalar<i32>,
-);
+type Handles<T> = handles! {
+    x: Ptr<T>,
+    pitch: Scalar<i32>,
+    values: Ptr<E4m3>,
+    values_pitch: Scalar<i32>,
+    scales: Ptr<f32>,
+    scales_pitch m k: Scalar<i32>,
+};
 
 impl Products {
     /// A matrix `[M, K]` as e4m3 with a scale for each 128 elements of a row, the largest magnitude there over 448: values `[M, K]`, each row of which begins at the next multiple
