@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "foreign functions of the driver")]
 
 use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
 use std::sync::Mutex;
 
 use crate::driver::{ContextHandle, Driver, Failure, StreamHandle};
@@ -21,12 +22,13 @@ pub struct Context {
     process: Process,
 }
 
-/// A stream of a context, borrowed, and how launches are put on it.
+/// A stream of a context, borrowed for `'s`, and how launches are put on it.
 #[derive(Clone, Copy, Debug)]
-pub struct Queue {
+pub struct Queue<'s> {
     context: Context,
     stream: StreamHandle,
     overlaps_previous: bool,
+    lives: PhantomData<&'s ()>,
 }
 
 impl Context {
@@ -110,6 +112,11 @@ impl Context {
         })
     }
 
+    /// Its handle, a `CUcontext`, for another library.
+    pub fn as_raw(&self) -> *mut c_void {
+        self.raw.as_raw()
+    }
+
     /// The number of its GPU.
     pub fn device(&self) -> i32 {
         self.device
@@ -150,16 +157,17 @@ impl Context {
     }
 }
 
-impl Queue {
+impl Queue<'_> {
     /// The stream `stream`, a `CUstream`, of `context`. 0 and 1 are the legacy default stream, 2 is that of the thread.
     ///
     /// # Safety
-    /// Stream and context live until the launches that are put there have been put there.
-    pub unsafe fn new(context: Context, stream: *mut c_void) -> Queue {
+    /// Stream and context live as long as the value.
+    pub unsafe fn new(context: Context, stream: *mut c_void) -> Self {
         Queue {
             context,
             stream: StreamHandle::of_raw(stream),
             overlaps_previous: false,
+            lives: PhantomData,
         }
     }
 
@@ -167,7 +175,7 @@ impl Queue {
     /// it waits for that itself. The launch in front must not read what this one writes before it waits: nobody checks that
     /// on a borrowed stream.
     #[must_use]
-    pub fn overlapping(mut self) -> Queue {
+    pub fn overlapping(mut self) -> Self {
         self.overlaps_previous = true;
         self
     }

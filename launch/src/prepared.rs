@@ -79,7 +79,7 @@ impl<'p> Prepared<'p> {
     ///
     /// # Errors
     /// What the driver refuses, and a process that was forked.
-    pub fn launch(&mut self, queue: &Queue, values: &[u64]) -> Result<bool, Error> {
+    pub fn launch(&mut self, queue: &Queue<'_>, values: &[u64]) -> Result<bool, Error> {
         let fits = *queue.context() == self.context
             && queue.overlaps_previous() == self.shape.overlaps_previous
             && values.len() == self.arguments.len();

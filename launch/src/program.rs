@@ -86,7 +86,7 @@ impl Program {
     /// synchronisation.
     pub fn launch(
         &self,
-        queue: &Queue,
+        queue: &Queue<'_>,
         grid: Option<[i64; 3]>,
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
@@ -117,7 +117,7 @@ impl Program {
     /// As for [`launch`](Program::launch).
     pub fn prepare(
         &self,
-        queue: &Queue,
+        queue: &Queue<'_>,
         grid: Option<[i64; 3]>,
         arguments: &[Argument<'_>],
     ) -> Result<Option<Prepared<'_>>, Error> {
@@ -138,7 +138,7 @@ impl Program {
         kernel: &Kernel,
         driver: &Driver,
         context: &Context,
-        queue: Option<&Queue>,
+        queue: Option<&Queue<'_>>,
     ) -> Result<FunctionHandle, Error> {
         if let Some(function) = self.find(context) {
             return Ok(function);
@@ -181,7 +181,7 @@ impl Program {
 /// Checks the process, the arguments and the grid; none for an empty one.
 fn admitted(
     kernel: &Kernel,
-    queue: &Queue,
+    queue: &Queue<'_>,
     bound: &mut Bound<'_, '_>,
     grid: Option<[i64; 3]>,
 ) -> Result<Option<[u32; 3]>, Error> {
@@ -198,7 +198,7 @@ fn admitted(
 }
 
 /// What a launch of this grid on this queue says.
-fn shape_in(manifest: &Manifest, grid: [u32; 3], queue: &Queue) -> LaunchShape {
+fn shape_in(manifest: &Manifest, grid: [u32; 3], queue: &Queue<'_>) -> LaunchShape {
     LaunchShape {
         grid,
         overlaps_previous: queue.overlaps_previous(),

@@ -200,7 +200,7 @@ fn nothing_is_loaded_while_a_stream_is_captured() {
 mod scenarios {
     use super::{Argument, Bf16, Context, DevMut, DevRef, Kind, MATMUL, Queue, SOFTMAX};
 
-    fn queue(stream: usize) -> Result<Queue, tilekit_launch::Error> {
+    fn queue(stream: usize) -> Result<Queue<'static>, tilekit_launch::Error> {
         let context = Context::primary(0)?;
         // SAFETY: the driver is a stand-in, which never looks at a stream.
         Ok(unsafe { Queue::new(context, std::ptr::without_provenance_mut(stream)) })
@@ -216,7 +216,7 @@ mod scenarios {
         }
     }
 
-    fn softmax(queue: &Queue) -> Result<(), tilekit_launch::Error> {
+    fn softmax(queue: &Queue<'_>) -> Result<(), tilekit_launch::Error> {
         let (x, out) = memory(0x10000);
         let x = x.view([7, 4000]).with_strides([4096, 1]);
         let out = out.view([7, 4000]).with_strides([4096, 1]);
@@ -227,7 +227,7 @@ mod scenarios {
         )
     }
 
-    fn matmul(queue: &Queue) -> Result<(), tilekit_launch::Error> {
+    fn matmul(queue: &Queue<'_>) -> Result<(), tilekit_launch::Error> {
         let ((a, mut b), (_, c)) = (memory(0x10000), memory(0x20000));
         let (a, c) = (a.view([300, 72]).with_strides([80, 1]), c.view([300, 512]));
         let b = b.reborrow().view([512, 72]);

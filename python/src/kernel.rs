@@ -4,7 +4,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use tilekit_launch::{Manifest, Program, Queue};
+use tilekit_launch::{Manifest, Program};
 
 use crate::arguments::Passed;
 use crate::context;
@@ -108,11 +108,8 @@ impl Kernel {
         let arguments = passed.arguments();
         let (program, values) = (self.program, seen.as_ref().map(|seen| &seen.values));
         let launch = || {
-            let context = context::primary(device)?;
-            // SAFETY: the stream lives and is of the primary context by the word of the caller or of the tensors' framework;
-            // the context lives as long as the process.
-            let queue = unsafe { Queue::new(context, std::ptr::without_provenance_mut(handle)) };
-            let queue = if overlap { queue.overlapping() } else { queue };
+            // SAFETY: the stream lives and is of the primary context by the word of the caller or of the tensors' framework.
+            let queue = unsafe { stream::queue(device, handle, overlap) }?;
             let Some(values) = values else {
                 return program.launch(&queue, grid, &arguments).map(|()| None);
             };

@@ -7,12 +7,12 @@ use std::sync::{Mutex, TryLockError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
-use tilekit_launch::{Manifest, Prepared, Queue, Role};
+use tilekit_launch::{Manifest, Prepared, Role};
 
 use crate::arguments::FEW;
-use crate::context;
 use crate::refusal::raised;
 use crate::scalar;
+use crate::stream;
 use crate::tensor::{DlTensor, Exchange};
 
 /// Calls that a kernel remembers.
@@ -138,14 +138,8 @@ impl Recent {
         };
         let values = &seen.values;
         let launched = py.detach(|| {
-            let context = context::primary(known.device)?;
             // SAFETY: as in `Kernel::launch`.
-            let queue = unsafe { Queue::new(context, std::ptr::without_provenance_mut(handle)) };
-            let queue = if how.overlaps {
-                queue.overlapping()
-            } else {
-                queue
-            };
+            let queue = unsafe { stream::queue(known.device, handle, how.overlaps) }?;
             let launched = known.prepared.launch(&queue, values);
             self.put(at, known);
             launched

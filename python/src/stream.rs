@@ -1,9 +1,16 @@
 //! The stream that a launch is put on.
 
+#![allow(
+    unsafe_code,
+    reason = "the handle of a stream is the word of who gives it"
+)]
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
+use tilekit_launch::{Error, Queue};
 
+use crate::context;
 use crate::refusal::Refusal;
 
 /// The legacy default stream, `CU_STREAM_LEGACY`: what nobody names a stream for is ordered with all others there.
@@ -70,4 +77,22 @@ pub(crate) fn of_framework(tensor: &Bound<'_, PyAny>, device: i32) -> PyResult<O
         _ => return Ok(None),
     };
     handle.extract().map(Some)
+}
+
+/// The stream with this handle in the primary context of GPU number `device`. `overlaps` as for [`Queue::overlapping`].
+///
+/// # Errors
+/// No driver, no such GPU, or what the driver refuses.
+///
+/// # Safety
+/// The handle is of a stream of that context, which lives as long as the value.
+pub(crate) unsafe fn queue(
+    device: i32,
+    handle: usize,
+    overlaps: bool,
+) -> Result<Queue<'static>, Error> {
+    let context = context::primary(device)?;
+    // SAFETY: the stream is the caller's word; a primary context lives as long as the process.
+    let queue = unsafe { Queue::new(context, std::ptr::without_provenance_mut(handle)) };
+    Ok(if overlaps { queue.overlapping() } else { queue })
 }

@@ -1,31 +1,23 @@
 //! A kernel of TileKit on memory and streams of cudarc, beside a reference on the CPU. Ends with 0, with 1 where they differ, with 106 without a GPU.
+#![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
 use examples_exported::softmax_f32_1024_8 as softmax;
-use tilekit_launch::{Context, DevMut, DevRef, Queue};
 
 /// Puts the softmax of each row of `x` into `out`, behind what is on the stream.
 fn softmax_rows(
-    stream: &Arc<CudaStream>,
+    stream: &CudaStream,
     shape: [usize; 2],
     x: &CudaSlice<f32>,
     out: &mut CudaSlice<f32>,
-) -> Result<(), tilekit_launch::Error> {
-    let (len, out_len) = (x.len(), out.len());
-    // The guards have cudarc order other streams behind the launch; they are dropped when it is enqueued.
-    let (x, _read) = x.device_ptr(stream);
-    let (out, _written) = out.device_ptr_mut(stream);
-    // SAFETY: context and stream are cudarc's, which outlive the launch; so do the slices, of which cudarc frees none before the stream is done.
-    let (queue, x, out) = unsafe {
-        let context = Context::borrowed(stream.context().cu_ctx().cast())?;
-        let queue = Queue::new(context, stream.cu_stream().cast());
-        (queue, DevRef::from_raw(x, len), DevMut::from_raw(out, out_len))
-    };
-    softmax::launch(&queue, &x.view(shape), &mut out.view(shape))
+) -> Result<(), tilekit_cudarc::Error> {
+    tilekit_cudarc::launch(stream, (x, out), |queue, (x, out)| {
+        softmax::launch(queue, &x.view(shape), &mut out.view(shape))
+    })
 }
 
 fn reference(x: &[f32]) -> Vec<f32> {

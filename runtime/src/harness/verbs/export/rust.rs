@@ -68,7 +68,7 @@ fn module(manifest: &Manifest) -> String {
         let _ = writeln!(text, "/// - {line}");
     }
     text.push_str(
-        "///\n/// # Errors\n/// What does not fit, or what the driver refuses.\n#[allow(clippy::too_many_arguments)]\npub fn launch(\n    queue: &Queue,\n",
+        "///\n/// # Errors\n/// What does not fit, or what the driver refuses.\n#[allow(clippy::too_many_arguments)]\npub fn launch(\n    queue: &Queue<'_>,\n",
     );
     if manifest.grid.is_none() {
         text.push_str("    grid: [i64; 3],\n");
