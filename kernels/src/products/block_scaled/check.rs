@@ -1,5 +1,7 @@
 //! Checks of calls with scales for blocks.
 
+use tilekit::Buffer;
+
 use super::tile::BLOCK;
 use crate::products::check::{Taken, View, check_result};
 use crate::products::error::{Result, expect};
@@ -151,6 +153,16 @@ fn scales_of(name: &'static str, scales: Matrix, of: Matrix, rows: usize) -> Res
         format!("at most {}: indices have 32 bits", i32::MAX),
     )?;
     Ok(scales)
+}
+
+/// Where groups begin, and where the last ends.
+pub(super) fn check_offsets(
+    name: &'static str,
+    offsets: &Buffer<i32>,
+    groups: usize,
+) -> Result<()> {
+    let meaning = format!("where each of {groups} groups begins, and where the last ends");
+    check_numbers(name, offsets.len(), groups + 1, &meaning)
 }
 
 /// So many numbers for each of so many groups.

@@ -6,6 +6,8 @@
 pub mod along_k;
 mod along_k_cases;
 mod call;
+mod call_along_k;
+mod call_groups;
 mod call_quantise;
 mod cases;
 mod check;
@@ -20,6 +22,7 @@ mod quantise_cases;
 pub mod tile;
 
 pub(in crate::products) use call::ScaledWhich;
-pub use call::{AlongK, GroupRows};
+pub use call_along_k::AlongK;
+pub use call_groups::GroupRows;
 pub use check::Scaled;
 pub use tile::ScaledTile;
