@@ -12,9 +12,6 @@ use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of};
 use super::plan::MULTIPROCESSORS;
 
-/// Rows of one `wgmma`.
-pub(super) const INSTRUCTION_ROWS: usize = 64;
-
 /// A tile of [`dense`]: `[groups * rows, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ManyTile {

@@ -12,6 +12,7 @@ mod cases;
 mod check;
 pub mod dense;
 pub mod dispatch;
+mod ending;
 pub mod epilogue;
 mod epilogue_cases;
 mod error;

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::dense::{INSTRUCTION_ROWS, ManyTile};
-use super::factor::STAGE_BYTES;
+use super::dense::ManyTile;
+use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use super::few_tiles::FewTile;
 
 /// Multiprocessors of an H200, for which the model is fitted.

@@ -6,8 +6,7 @@ use tilekit::prelude::*;
 
 use super::factors::{BlockScales, Factors};
 use super::tile::{BLOCK, Overlap, ScaledTile};
-use crate::products::dense::INSTRUCTION_ROWS;
-use crate::products::factor::Operand;
+use crate::products::factor::{INSTRUCTION_ROWS, Operand};
 
 /// The main loop of warpgroups.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tilekit::target::SM_90A;
 
-use crate::products::dense::INSTRUCTION_ROWS;
+use crate::products::factor::INSTRUCTION_ROWS;
 
 /// Elements that share a scale, along K and of columns of B. One step of the main loop.
 pub const BLOCK: usize = 128;

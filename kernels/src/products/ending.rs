@@ -1,0 +1,210 @@
+//! The end of a tile whose steps along K the CTAs of a cluster share: they add their parts through distributed shared memory, each CTA some
+//! columns, in a fixed order, so that the sum is bit-identical in every run, and store what the epilogue makes of it.
+
+use tilekit::prelude::*;
+
+use super::epilogue::{Data, Epilogue, Place};
+use super::factor::INSTRUCTION_ROWS;
+
+/// Columns of one register pair of an accumulator over its four lanes, which are not divided.
+const INSTRUCTION_COLUMNS: usize = 8;
+
+/// CTAs of a cluster of `ctas` that add up and store columns of a tile of `columns`.
+pub(super) fn adders(columns: usize, ctas: usize) -> usize {
+    ctas.min(columns / INSTRUCTION_COLUMNS)
+}
+
+/// A warpgroup over a part of `[rows, columns]`, whose elements follow each other in memory along `axis`: `each` of them a thread.
+fn along(axis: usize, [rows, columns]: [usize; 2], each: usize) -> Blocked {
+    let length = if axis == 0 { rows } else { columns };
+    let each = length.min(each);
+    let lanes = (length / each).min(32);
+    if axis == 0 {
+        let others = 32 / lanes;
+        Blocked::new([each, 1], [lanes, others], [1, 4], [0, 1])
+    } else {
+        Blocked::new([1, each], [32 / lanes, lanes], [4, 1], [1, 0])
+    }
+}
+
+/// Parts of a tile that CTAs of a cluster send to those that add them.
+#[derive(Clone, Copy, Aggregate)]
+pub(super) struct Exchange<S> {
+    /// Of each warpgroup, for each CTA that adds, 64 rows of its columns.
+    own: Smem<S>,
+    /// Of each warpgroup, from each CTA, 64 rows of the columns that this CTA adds up.
+    parts: Smem<S>,
+    /// A phase completes when the copies of all parts of a warpgroup have completed.
+    received: Mbarriers,
+    /// Columns follow each other in shared memory, and not rows.
+    turned: bool,
+}
+
+impl<S: Numeric> Exchange<S> {
+    /// Of `groups` warpgroups in `ctas` CTAs, of which `adders` add `width` columns each. All CTAs of the cluster synchronize, so that
+    /// they observe the initialized mbarriers; they do so again before one ends.
+    #[device]
+    pub(super) fn new([groups, ctas, adders, width]: [usize; 4], turned: bool) -> Self {
+        let [rows, columns] = if turned {
+            [width, INSTRUCTION_ROWS]
+        } else {
+            [INSTRUCTION_ROWS, width]
+        };
+        let tiles = |count| {
+            let shape = [groups, count, rows, columns];
+            Smem::<S>::alloc(shape, Swizzled::plain([3, 2, 1, 0]))
+        };
+        let (own, parts) = (tiles(adders), tiles(ctas));
+        let adds = cluster_rank() < adders;
+        let received = Mbarriers::alloc(groups, Arrivals(1));
+        for group in 0..groups {
+            let bytes = parts.bytes() / groups;
+            received.index(group).expect_when(adds, bytes);
+        }
+        cluster_barrier_relaxed();
+        Exchange {
+            own,
+            parts,
+            received,
+            turned,
+        }
+    }
+
+    /// A part as `[64, width]`.
+    #[track_caller]
+    fn by_rows(self, part: Smem<S>) -> Smem<S> {
+        if self.turned {
+            part.permute([1, 0])
+        } else {
+            part
+        }
+    }
+
+    /// Sends what this CTA has of the columns of CTA `to`, by a bulk copy that completes on its mbarrier: from registers (`st.async`) it takes
+    /// three times as long.
+    #[track_caller]
+    fn send(self, group: usize, to: usize, part: Tensor<S>) {
+        let own = self.own.index(group).index(to);
+        self.by_rows(own).store(part);
+        let place = self.parts.index(group).index(cluster_rank()).in_cta(to);
+        place.bulk().store(own, self.received.index(group));
+    }
+
+    /// Waits for the parts of all `ctas` CTAs and adds them in the order of ranks.
+    #[track_caller]
+    fn receive(self, group: usize, ctas: usize, layout: &Blocked) -> Tensor<S> {
+        self.received.index(group).wait(0);
+        let parts = self.parts.index(group);
+        let part = |cta: usize| self.by_rows(parts.index(cta)).load(layout.clone());
+        (1..ctas).fold(part(0), |sum, cta| sum + part(cta))
+    }
+}
+
+/// Where the sums of a tile go. Rows and columns are those of the tile.
+#[derive(Clone, Copy)]
+pub(super) struct Ending<O, E> {
+    pub(super) epilogue: E,
+    /// Columns of the tile, and CTAs that share it.
+    pub(super) columns: usize,
+    pub(super) ctas: usize,
+    /// Rows of the tile are columns of the result.
+    pub(super) turned: bool,
+    pub(super) is_batched: bool,
+    pub(super) out: Ptr<O>,
+    pub(super) stride: Scalar<i32>,
+    pub(super) batch_stride: Scalar<i64>,
+    pub(super) size: [Scalar<i32>; 2],
+    pub(super) batch: Scalar<i32>,
+    pub(super) data: Data<O>,
+}
+
+impl<O: Numeric, E: Epilogue<O>> Ending<O, E> {
+    /// What CTAs of a cluster need to add up their parts, if there are several, for `groups` warpgroups.
+    #[track_caller]
+    pub(super) fn exchange<S: Numeric>(self, groups: usize) -> Option<Exchange<S>> {
+        let adders = adders(self.columns, self.ctas);
+        let shape = [groups, self.ctas, adders, self.columns / adders];
+        (self.ctas > 1).then(|| Exchange::<S>::new(shape, self.turned))
+    }
+
+    /// Adds up the parts of warpgroup `group`, whose sums begin at `row` and `column`, and stores the results.
+    #[device]
+    pub(super) fn store<S: Numeric>(
+        self,
+        exchange: Option<Exchange<S>>,
+        group: usize,
+        [row, column]: [Scalar<i32>; 2],
+        sums: Tensor<S>,
+    ) {
+        let adders = adders(self.columns, self.ctas);
+        let width = self.columns / adders;
+        let axis = if self.turned { 0 } else { 1 };
+        if let Some(exchange) = exchange {
+            for adder in 0..adders {
+                let columns = sums.slice(1, adder * width..(adder + 1) * width);
+                exchange.send(group, adder, columns);
+            }
+            let rank = cluster_rank();
+            if rank < adders {
+                let layout = along(axis, [INSTRUCTION_ROWS, width], 4);
+                let sum = exchange.receive(group, self.ctas, &layout);
+                let at = self.place(sum.layout(), [row, column + rank * width], width);
+                self.write(self.finish(sum, at), at);
+            }
+        } else {
+            let layout = along(axis, [INSTRUCTION_ROWS, width], 8);
+            if self.epilogue.is_plain() {
+                let results = sums.cast::<O>().convert_layout(layout);
+                self.write(results, self.place(results.layout(), [row, column], width));
+            } else {
+                let sums = sums.convert_layout(layout);
+                let at = self.place(sums.layout(), [row, column], width);
+                self.write(self.finish(sums, at), at);
+            }
+        }
+    }
+
+    /// Where elements of a part of the tile stand in the result.
+    #[track_caller]
+    fn place(self, layout: Layout, [row, column]: [Scalar<i32>; 2], width: usize) -> Place<O> {
+        let i = rows_of(layout.clone(), row, INSTRUCTION_ROWS);
+        let j = columns_of(layout, column, width);
+        let [m, n] = self.size;
+        let (row, column, size) = if self.turned {
+            (j, i, [n, m])
+        } else {
+            (i, j, [m, n])
+        };
+        Place {
+            row,
+            column,
+            batch: self.batch,
+            size,
+            data: self.data,
+        }
+    }
+
+    #[track_caller]
+    fn finish<S: Numeric>(self, sums: Tensor<S>, at: Place<O>) -> Tensor<O> {
+        if self.epilogue.is_plain() {
+            return sums.cast::<O>();
+        }
+        // What it reads may be of the launch before.
+        launch_wait();
+        let results = self.epilogue.finish(sums.cast::<f32>(), at);
+        results.cast::<O>()
+    }
+
+    #[device]
+    fn write(self, results: Tensor<O>, at: Place<O>) {
+        let inside = (at.row < at.size[0]) & (at.column < at.size[1]);
+        let out = if self.is_batched {
+            self.out + self.batch.cast::<i64>() * self.batch_stride
+        } else {
+            self.out
+        };
+        out.at(at.row * self.stride + at.column)
+            .mask(inside)
+            .store(results);
+    }
+}
