@@ -60,7 +60,7 @@ fn has_machine_code() -> bool {
 #[test]
 fn a_spill_is_named_at_the_line_that_causes_it() {
     if !has_machine_code() {
-        eprintln!("skipped: spills are known of machine code, and ptxas or nvdisasm is missing");
+        eprintln!("skipped: no ptxas or no nvdisasm");
         return;
     }
     let package = Package::new("spilling-kernels", SPILLS);
