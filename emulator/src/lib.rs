@@ -88,8 +88,8 @@ mod tensor_map;
 pub use fault::{CallSite, Fault, FaultKind, Memory, Place, Related};
 pub use global::{GlobalMemory, MemoryError};
 pub use machine::{
-    Announced, Checks, Emulator, HostAccess, HostOrder, Launch, RankLaunch, Right, Stats, World,
-    WorldError,
+    Announced, Checks, CtaTime, Emulator, HostAccess, HostOrder, Launch, RankLaunch, Right,
+    SM_COUNT, Stats, World, WorldError,
 };
 pub use program::{LoadError, Program};
 pub use tensor_map::encode_tensor_map;

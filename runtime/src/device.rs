@@ -131,6 +131,14 @@ impl Device {
         }
     }
 
+    /// Is it the emulator as a model of an H200's time, where a few CTAs stand for all of a launch and results are not whole?
+    pub fn is_modelling(&self) -> bool {
+        match self.backend() {
+            On::Cuda(_) => false,
+            On::Emulator(emulator) => emulator.is_modelling(),
+        }
+    }
+
     /// The machine whose limits hold there.
     pub(crate) fn target(&self) -> &'static Target {
         match self.backend() {

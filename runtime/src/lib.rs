@@ -120,7 +120,7 @@ pub use code::{Code, Entry, PreparedLaunch};
 pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};
 pub use device::{Device, DeviceFacts, EntryFacts};
 pub use element::DeviceElement;
-pub use emulated::{Checks, EmulatorOptions};
+pub use emulated::{Bound, Checks, EmulatorOptions, Modelled};
 pub use error::{Error, Result};
 /// What the macros expand to.
 #[doc(hidden)]

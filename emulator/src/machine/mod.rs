@@ -23,6 +23,7 @@ mod units;
 pub use emulator::world::{RankLaunch, World, WorldError};
 pub use emulator::{Announced, Emulator};
 pub use memory::host::{HostAccess, HostOrder};
+pub use state::context::SM_COUNT;
 pub use state::launch::{Checks, Launch};
 pub use state::peers::Right;
-pub use state::stats::Stats;
+pub use state::stats::{CtaTime, Stats};

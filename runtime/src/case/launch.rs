@@ -12,11 +12,13 @@ use super::report::LaunchReport;
 use super::{Case, CaseResult};
 use crate::code::PreparedLaunch;
 use crate::cuda::Watchdog;
+use crate::emulated::{Modelled, Whole};
 use crate::error::{Error, Result};
-use crate::kernel::Instance;
+use crate::kernel::{Compiled, Instance};
 use crate::launch::Grid;
 use crate::stream::Stream;
 
+use emulator::CtaTime;
 use lowering::trace::TraceOptions;
 
 impl Case {
@@ -34,6 +36,7 @@ impl Case {
             compiled: None,
             wall: None,
             warp_instructions: None,
+            modelled: None,
             trace: None,
         };
         if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
@@ -60,7 +63,10 @@ impl Case {
             let trace = copies[0].trace();
             report.trace = trace.map(|buffer| buffer.read(grid)).transpose()?;
             let stats = bed.device.emulator_stats();
-            report.warp_instructions = stats.map(|stats| stats.warp_instructions);
+            report.warp_instructions = stats.as_ref().map(|stats| stats.warp_instructions);
+            if let Some(stats) = stats.filter(|_| bed.device.is_modelling()) {
+                report.modelled = self.modelled(bed, &compiled, grid, &stats.times)?;
+            }
             if let Some(options) = options {
                 if let Some(trace) = options.trace {
                     let launches = (grid, copies.len(), pack);
@@ -84,12 +90,32 @@ impl Case {
 
     /// Times the launches since the last comparison, if this run times.
     pub(super) fn time_chain(&mut self) -> CaseResult {
-        if let (Mode::Bench(bed, options), Some(stream)) = (&self.mode, &self.stream) {
+        if let (Mode::Bench(bed, options), Some(stream)) = (&self.mode, &self.stream)
+            && !bed.device.is_modelling()
+        {
             let chain = std::mem::take(&mut self.chain);
             let timing = chain.time((bed, stream, *options), &self.outputs)?;
             self.report.timings.extend(timing);
         }
         Ok(())
+    }
+
+    /// What a launch would take, from what some of its CTAs took on the emulator.
+    fn modelled(
+        &self,
+        bed: &Bed,
+        compiled: &Compiled,
+        grid: Grid,
+        times: &[CtaTime],
+    ) -> Result<Option<Modelled>> {
+        let cluster = compiled.info().cluster;
+        let whole = Whole {
+            ctas: grid.ctas(),
+            cluster: cluster.into_iter().map(u64::from).product(),
+            resident: compiled.resident_ctas(bed.device.toolchain())?,
+            tensor_bytes: self.tensor_bytes as u64,
+        };
+        Ok(Modelled::of(times, whole))
     }
 
     /// How many copies of the tensors timed launches take in turn.

@@ -227,7 +227,7 @@ impl Case {
     /// ```
     pub fn peer(&mut self, peer: Peer) {
         self.report.peers.push(peer.name().to_string());
-        if matches!(self.mode, Mode::Bench(..)) {
+        if self.timed().is_some() && matches!(self.mode, Mode::Bench(..)) {
             self.chain.beside.push(Beside::Peer(peer));
         }
     }
@@ -253,6 +253,9 @@ impl Case {
         let Mode::Bench(bed, options) = &self.mode else {
             return Ok(());
         };
+        if bed.device.is_modelling() {
+            return Ok(());
+        }
         let compiled = bed.compiler.compile(&Instance::of::<P, K>(kernel))?;
         let entry = compiled.load(&bed.device)?;
         let copies = self.copies(bed, *options)?;

@@ -7,6 +7,7 @@ use ir::elem::DType;
 use super::bench::Timing;
 use super::compare::Agreement;
 use super::space::Chosen;
+use crate::emulated::Modelled;
 use crate::kernel::{Compiled, Instance};
 use crate::launch::Grid;
 use crate::trace::Recording;
@@ -47,6 +48,8 @@ pub struct LaunchReport {
     pub wall: Option<Duration>,
     /// The warp instructions that it executed on the emulator.
     pub warp_instructions: Option<u64>,
+    /// What it would take on an H200, where that is modelled.
+    pub modelled: Option<Modelled>,
     /// What it recorded, if its kernel was compiled to be traced.
     pub trace: Option<Recording>,
 }

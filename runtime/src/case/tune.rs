@@ -83,6 +83,8 @@ impl Case {
     /// How launches will be timed, if they will be.
     pub(super) fn timed(&self) -> Option<BenchOptions> {
         match &self.mode {
+            // What is modelled is launched once.
+            Mode::Bench(bed, _) if bed.device.is_modelling() => None,
             Mode::Bench(_, options) | Mode::Ready { options, .. } => Some(*options),
             Mode::Describe | Mode::Check(_) => None,
         }

@@ -2,6 +2,7 @@
 
 mod backend;
 mod mapped;
+mod model;
 mod queue;
 mod recording;
 mod stream;
@@ -21,6 +22,8 @@ pub use emulator::Checks;
 use crate::device::DeviceFacts;
 use crate::error::Error;
 use crate::launch::{EntryShape, Grid, ParameterBlock};
+pub(crate) use model::Whole;
+pub use model::{Bound, Modelled};
 use queue::{BusyQueues, wait_for_all};
 
 /// How the emulator runs launches.
@@ -36,6 +39,9 @@ pub struct EmulatorOptions {
     pub prints: bool,
     /// Whether time is modelled: clocks that kernels read are the model's.
     pub is_timed: bool,
+    /// The most clusters of a launch that run where time is modelled: some that stand for all. What the others would have stored is not
+    /// stored. The device has the SMs of an H200 then. `None` runs all. Launches whose CTAs wait for each other run all in any case.
+    pub most_clusters: Option<u32>,
 }
 
 impl Default for EmulatorOptions {
@@ -53,6 +59,7 @@ impl Default for EmulatorOptions {
             checks,
             prints: true,
             is_timed: false,
+            most_clusters: None,
         }
     }
 }
@@ -97,8 +104,12 @@ impl EmulatedDevice {
             facts: DeviceFacts {
                 name: "emulator".to_string(),
                 capability: (major, minor),
-                multiprocessors: std::thread::available_parallelism()
-                    .map_or(1, |count| count.get() as u32),
+                multiprocessors: match options.most_clusters {
+                    Some(_) => emulator::SM_COUNT,
+                    None => {
+                        std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+                    }
+                },
                 memory_bytes: MEMORY_BYTES as usize,
                 l2_bytes: 0,
                 shared_bytes_per_cta: target.cta.shared_bytes,
@@ -149,6 +160,11 @@ impl EmulatedDevice {
             total.saturating_sub(memory.used_bytes()) as usize,
             total as usize,
         )
+    }
+
+    /// Do launches stand for those of an H200, of which only their time is asked?
+    pub(crate) fn is_modelling(&self) -> bool {
+        self.options.is_timed && self.options.most_clusters.is_some()
     }
 
     /// What the last launch that ended well did.
@@ -432,6 +448,7 @@ impl EmulatedEntry {
             max_steps: options.max_steps,
             checks: options.checks,
             is_timed: options.is_timed,
+            representatives: representatives(options, shape, grid),
         }
     }
 }
@@ -472,6 +489,19 @@ pub(crate) fn launch_all(ranks: &[OfRank<'_>]) -> Result<(), Error> {
     }
     ended?;
     Ok(())
+}
+
+/// The clusters that stand for all of a launch: the first, the last, and some between.
+fn representatives(options: &EmulatorOptions, shape: &EntryShape, grid: Grid) -> Option<Vec<u64>> {
+    let most = u64::from(options.most_clusters?);
+    let of = |counts: [u32; 3]| counts.into_iter().map(u64::from).product::<u64>();
+    let clusters = of(grid.counts()) / of(shape.cluster).max(1);
+    let is_whole = shape.is_cooperative || clusters <= most;
+    (!is_whole).then(|| {
+        (0..most)
+            .map(|at| at * (clusters - 1) / (most - 1).max(1))
+            .collect()
+    })
 }
 
 impl Drop for LoadedProgram {

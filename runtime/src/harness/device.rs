@@ -17,7 +17,12 @@ pub(super) struct Emulation {
     pub(super) checking: Checking,
     /// Time is modelled, and nothing is checked that takes time.
     pub(super) is_timed: bool,
+    /// A few CTAs stand for all of a launch on an H200, whose time is modelled.
+    pub(super) is_modelling: bool,
 }
+
+/// Clusters that stand for all of a launch.
+const REPRESENTATIVES: u32 = 6;
 
 impl Emulation {
     fn is_asked(self) -> bool {
@@ -26,15 +31,19 @@ impl Emulation {
 
     fn options(self) -> EmulatorOptions {
         let usual = EmulatorOptions::default();
+        let is_timed = self.is_timed || self.is_modelling;
         EmulatorOptions {
             seed: self.seed.unwrap_or(usual.seed),
             checks: Checks {
-                global: !self.checking.no_global && !self.is_timed,
-                races: !self.is_timed,
+                global: !self.checking.no_global && !is_timed,
+                races: !is_timed,
                 strict: self.checking.strict,
+                // What CTAs that did not run would have stored is not there.
+                uninitialised: !self.is_modelling,
                 ..usual.checks
             },
-            is_timed: self.is_timed,
+            is_timed,
+            most_clusters: self.is_modelling.then_some(REPRESENTATIVES),
             ..usual
         }
     }
@@ -101,16 +110,22 @@ pub(super) fn introduce(device: &Device, emulation: Emulation, speaker: &Speaker
         };
         let strict = if checking.strict { ", strict" } else { "" };
         let reason = why.as_ref().map_or("as asked", |why| why.as_str());
-        format!(
-            "device: emulator on {} CPU threads{order}{watch}{strict} ({reason})\n",
-            facts.multiprocessors
-        )
+        let what = if device.is_modelling() {
+            format!(
+                "emulator, modelling the {} SMs of an H200",
+                facts.multiprocessors
+            )
+        } else {
+            format!("emulator on {} CPU threads", facts.multiprocessors)
+        };
+        format!("device: {what}{order}{watch}{strict} ({reason})\n")
     };
     speaker.tell(&text, || {
         json!({
             "reason": "tilekit-device", "device": short_name(device), "name": facts.name,
             "multiprocessors": facts.multiprocessors, "why_emulator": why, "seed": seed,
-            "watches_global": !device.is_cuda() && !checking.no_global,
+            "watches_global": !device.is_cuda() && !device.is_modelling() && !checking.no_global,
+            "is_modelling": device.is_modelling(),
             "is_strict": checking.strict,
         })
     });

@@ -17,6 +17,7 @@ use crate::code::Entry;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::launch::{EntryShape, ParameterBlock};
+use crate::toolchain::{Image, Toolchain};
 
 /// How kernels are compiled. The default is what `cargo tilekit run` does.
 #[derive(Clone, Default)]
@@ -255,6 +256,24 @@ impl Compiled {
             return Err(Error::Kernel(errors));
         }
         Ok(())
+    }
+
+    /// CTAs that an SM holds at a time: by the registers that ptxas gives a thread, or without a ptxas by threads and shared memory alone.
+    ///
+    /// # Errors
+    /// What ptxas has against the code.
+    pub(crate) fn resident_ctas(&self, toolchain: &Toolchain) -> Result<u32> {
+        let info = self.info();
+        let (mut registers, mut shared_bytes) = (1, info.shared_bytes);
+        if toolchain.assembles()
+            && let Image::Cubin { assembled, .. } = toolchain.assemble(self.ptx())?
+            && let Some(report) = assembled.report.entry(&info.entry)
+        {
+            registers = report.registers;
+            shared_bytes += report.shared_bytes;
+        }
+        let occupancy = info.target.occupancy(info.threads, registers, shared_bytes);
+        Ok(occupancy.ctas)
     }
 
     /// Puts the code on `device`.

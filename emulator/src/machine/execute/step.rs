@@ -22,7 +22,7 @@ impl Worker<'_> {
         let start = warp.clock;
         let end = start + slice;
         let mut outcome = Ok(());
-        while warp.clock < end {
+        while warp.clock < end && warp.time.is_in_turn() {
             let Some(index) = warp.ready() else { break };
             let path = Path {
                 wait: Wait::Ready,
@@ -58,7 +58,7 @@ impl Worker<'_> {
                 reconvergence = warp.reconvergence_pc(&path);
                 continue;
             }
-            if warp.clock >= end {
+            if warp.clock >= end || !warp.time.is_in_turn() {
                 warp.paths.push(path);
                 return Ok(());
             }
@@ -69,7 +69,7 @@ impl Worker<'_> {
             let mask = path.mask & (warp.regs.predicates[step.guard as usize] ^ step.flip);
             if let Some(timing) = &self.context.timing {
                 let units = &mut cluster.ctas[cta].units;
-                timing.issue((pc, mask != 0), (warp.index, &mut warp.time), units);
+                timing.issue((pc, mask), (warp.index, &mut warp.time), units);
             }
             if step.watch != NONE {
                 let watch = &code.watches[step.watch as usize];

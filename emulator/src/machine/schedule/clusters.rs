@@ -72,7 +72,7 @@ pub(crate) fn run_launch(context: &Context<'_>) -> Result<Stats, Box<Fault>> {
     };
     // The order of host threads varies from run to run; a seed must reproduce one order.
     let workers = match context.launch.seed {
-        0 => (rayon::current_num_threads() as u64).min(context.cluster_count()),
+        0 => (rayon::current_num_threads() as u64).min(context.running_clusters()),
         _ => 1,
     };
     if workers == 1 {
@@ -115,6 +115,9 @@ fn work(context: &Context<'_>, shared: &Shared) {
             }
             Ok(true) => {
                 worker.counts.ctas += cluster.ctas.len() as u64;
+                if context.timing.is_some() {
+                    worker.counts.time(&cluster);
+                }
                 shared.state().resident -= 1;
             }
             Ok(false) => shared.state().parked.push_back(cluster),
@@ -125,7 +128,7 @@ fn work(context: &Context<'_>, shared: &Shared) {
 
 /// The next cluster to execute: a new one while there is room, otherwise the one that has waited longest.
 fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
-    let total = context.cluster_count();
+    let total = context.running_clusters();
     let per_cluster: u64 = context
         .launch
         .cluster
@@ -140,7 +143,7 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
             shared.next.store(place + 1, Relaxed);
             state.resident += 1;
             drop(state);
-            return Some(context.cluster(context.policy.place_of(place, total)));
+            return Some(context.cluster(context.cluster_at(place)));
         }
     }
     state.parked.pop_front()
@@ -257,6 +260,9 @@ fn one_by_one(
 /// Steps of a warp's slice where the one that is furthest behind in modelled time runs: units serve warps nearly in order of time.
 const TIMED_SLICE: u64 = 16;
 
+/// Cycles by which it may get ahead of the next one within its slice.
+const TURN_CYCLES: u64 = 16;
+
 /// Executes as many slices as there are warps, each of the warp whose modelled time is the earliest.
 fn earliest_first(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
     let warps = warps_of(cluster);
@@ -266,8 +272,17 @@ fn earliest_first(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool
             let warp = &cluster.ctas[cta].warps[warp];
             warp.ready().is_some()
         });
-        let next = ready.min_by_key(|&(cta, warp)| cluster.ctas[cta].warps[warp].time.now);
-        let Some((cta, warp)) = next else { break };
+        let mut by_time = ready.map(|at| (cluster.ctas[at.0].warps[at.1].time.now, at));
+        let Some(mut first) = by_time.next() else {
+            break;
+        };
+        let mut second = u64::MAX - TURN_CYCLES;
+        for other in by_time {
+            second = second.min(first.0.max(other.0));
+            first = first.min(other);
+        }
+        let (_, (cta, warp)) = first;
+        cluster.ctas[cta].warps[warp].time.turn = second + TURN_CYCLES;
         ran |= run_warp(worker, cluster, cta, warp, TIMED_SLICE)?;
     }
     Ok(ran)

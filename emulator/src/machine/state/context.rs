@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use target::Target;
 
-/// Streaming multiprocessors of an H200, for `%nsmid`.
-const SM_COUNT: u32 = 132;
+/// Streaming multiprocessors of an H200, for `%nsmid` and for models of time.
+pub const SM_COUNT: u32 = 132;
 
 /// A launch that can start.
 pub(crate) struct Context<'a> {
@@ -176,6 +176,20 @@ impl<'a> Context<'a> {
     /// Number of clusters of the launch.
     pub(crate) fn cluster_count(&self) -> u64 {
         volume(self.launch.grid) / volume(self.launch.cluster)
+    }
+
+    /// How many of them run.
+    pub(crate) fn running_clusters(&self) -> u64 {
+        let representatives = self.launch.representatives.as_ref();
+        representatives.map_or(self.cluster_count(), |some| some.len() as u64)
+    }
+
+    /// The number of the cluster that starts at a place of the order.
+    pub(crate) fn cluster_at(&self, place: u64) -> u64 {
+        match &self.launch.representatives {
+            Some(some) => some[place as usize],
+            None => self.policy.place_of(place, self.cluster_count()),
+        }
     }
 
     /// The cluster with number `index`, ready to run.

@@ -106,6 +106,13 @@ impl Pending {
         pieces.map(|piece| u64::from(piece.bytes)).sum()
     }
 
+    /// The bytes of global memory among them.
+    pub(crate) fn global_bytes(&self) -> u64 {
+        let global = |piece: &&Piece| matches!(piece.other, Other::Global(_));
+        let pieces = self.pieces.iter().filter(global);
+        pieces.map(|piece| u64::from(piece.bytes)).sum()
+    }
+
     /// Does it complete on an mbarrier?
     pub(crate) fn counts_on(&self, id: MbarrierId) -> bool {
         let Work::Load { targets, .. } = &self.work else {

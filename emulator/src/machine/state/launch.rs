@@ -36,6 +36,9 @@ pub struct Launch {
     /// Model time: the warp that is furthest behind runs next, waits last as long as what they wait for, and `%clock` and `%globaltimer`
     /// read the model's cycles and nanoseconds. Otherwise clocks count the steps of their warp.
     pub is_timed: bool,
+    /// The numbers of the clusters that run, ascending, where some are to stand for all: a launch whose time is modelled, and whose CTAs
+    /// do not wait for each other. What the others would have stored is not stored. `None` runs all.
+    pub representatives: Option<Vec<u64>>,
     /// Optional checks.
     pub checks: Checks,
 }
@@ -108,6 +111,7 @@ impl Default for Launch {
             seed: 0,
             max_steps: 4_000_000_000,
             is_timed: false,
+            representatives: None,
             checks: Checks::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! Counters of a launch.
 
 use crate::fault::Memory;
+use crate::machine::state::cluster::Cluster;
 use crate::program::source::instruction_text;
 use crate::program::{Code, Program};
 use std::collections::BTreeMap;
@@ -20,6 +21,31 @@ pub struct Stats {
     pub barriers: u64,
     /// CTAs that ran.
     pub ctas: u64,
+    /// What the model of time says of each of them, in order of their clusters; empty where time was not modelled.
+    pub times: Vec<CtaTime>,
+}
+
+/// What the model of time says of a CTA that has an SM of its own, in cycles of that SM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CtaTime {
+    /// The number of its cluster.
+    pub cluster: u64,
+    /// From its beginning to the end of its last warp.
+    pub cycles: u64,
+    /// In which the quarter of the SM that issued the most was issuing.
+    pub issue_cycles: u64,
+    /// In which the unit for special functions (`ex2`, `rcp`, ..) with the most to do was busy.
+    pub special_cycles: u64,
+    /// In which the tensor core with the most to do was busy.
+    pub tensor_cycles: u64,
+    /// In which bytes came or went by asynchronous copies.
+    pub copy_cycles: u64,
+    /// In which bytes came or went by loads and stores of threads.
+    pub access_cycles: u64,
+    /// Bytes read from global memory. A multicast counts once.
+    pub loaded_bytes: u64,
+    /// Bytes written to global memory.
+    pub stored_bytes: u64,
 }
 
 /// Counts while a worker runs.
@@ -31,6 +57,7 @@ pub(crate) struct Counts {
     pub(crate) stored: [u64; 5],
     pub(crate) barriers: u64,
     pub(crate) ctas: u64,
+    pub(crate) times: Vec<CtaTime>,
 }
 
 const MEMORIES: [Memory; 5] = [
@@ -66,6 +93,27 @@ impl Counts {
         }
         self.barriers += other.barriers;
         self.ctas += other.ctas;
+        self.times.extend_from_slice(&other.times);
+    }
+
+    /// Notes the modelled times of the CTAs of a cluster that has ended.
+    pub(crate) fn time(&mut self, cluster: &Cluster) {
+        let times = cluster.ctas.iter().map(|cta| {
+            let work = cta.units.work;
+            let ends = cta.warps.iter().map(|warp| warp.time.now);
+            CtaTime {
+                cluster: cluster.index,
+                cycles: ends.max().unwrap_or(0),
+                issue_cycles: work.issue(),
+                special_cycles: work.special(),
+                tensor_cycles: work.tensor(),
+                copy_cycles: work.copies,
+                access_cycles: work.accesses,
+                loaded_bytes: work.loaded_bytes,
+                stored_bytes: work.stored_bytes,
+            }
+        });
+        self.times.extend(times);
     }
 
     /// The public form, with instructions named by their opcode.
@@ -73,8 +121,10 @@ impl Counts {
         let mut stats = Stats {
             barriers: self.barriers,
             ctas: self.ctas,
+            times: self.times.clone(),
             ..Stats::default()
         };
+        stats.times.sort_by_key(|time| time.cluster);
         for (step, &count) in self.steps.iter().enumerate() {
             if count == 0 || !code.sites[step].is_lead {
                 continue;

@@ -17,9 +17,9 @@ use ptx::Type;
 impl Worker<'_> {
     /// Starts a copy into shared memory: an access at the phase of the mbarrier that counts it.
     pub(crate) fn start_load(&self, scene: &mut Scene<'_>, pending: Pending) -> Stepped {
-        let bytes = pending.bytes();
+        let (bytes, global_bytes) = (pending.bytes(), pending.global_bytes());
         let units = &mut scene.cluster.ctas[scene.cta].units;
-        let arrives_at = units.copy(scene.warp.time.now, bytes);
+        let arrives_at = units.copy(scene.warp.time.now, bytes, global_bytes);
         let pending = Pending {
             arrives_at,
             ..pending

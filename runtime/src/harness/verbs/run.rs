@@ -95,6 +95,11 @@ impl Runner {
         })
     }
 
+    /// Is time modelled and nothing measured?
+    pub(super) fn is_modelling(&self) -> bool {
+        matches!(&self.mode, Mode::Bench(bed, _) if bed.device.is_modelling())
+    }
+
     pub(super) fn mode(&self) -> &Mode {
         &self.mode
     }

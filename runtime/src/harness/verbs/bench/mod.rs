@@ -2,6 +2,7 @@
 
 mod baseline;
 mod figures;
+mod modelled;
 mod roofline;
 mod table;
 
@@ -19,13 +20,17 @@ use crate::harness::catalog::{CaseItem, RunItem};
 use crate::harness::context::{Context, Done};
 use crate::harness::device::Emulation;
 use crate::harness::files;
-use crate::harness::request::{BenchRequest, DeviceChoice};
+use crate::harness::request::BenchRequest;
 use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict};
 use crate::report::Remark;
 
 use baseline::Baselines;
 use figures::Figures;
+use modelled::ModelledFigures;
+
+/// How many times the bytes of other runs on the emulator the tensors of a modelled one may have.
+const MODELLED_TENSORS: usize = 16;
 
 pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -> Done {
     let catalog = context.catalog(&request.filters)?;
@@ -42,12 +47,25 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
         // What cannot be written is said before the minutes of timing, not after.
         files::check_appendable(path).map_err(|error| unwritten(&error, &context.speaker))?;
     }
-    let device = context.open_device(Emulation::default())?;
-    if !device.is_cuda() && context.device_choice() != DeviceChoice::Emulator {
-        let text = "these are times of the emulator, not of a GPU";
+    let emulation = Emulation {
+        is_modelling: true,
+        ..Emulation::default()
+    };
+    let device = context.open_device(emulation)?;
+    if device.is_modelling() {
+        let text = "times are those of a model of an H200; nothing is measured, and results are not compared";
         context.speaker.remark(&Remark::warning(text));
     }
     let limit = context.tensor_limit(&device);
+    // A few CTAs of a large case take no longer than all of a small one.
+    let limit = limit.map(|bytes| {
+        let times = if device.is_modelling() {
+            MODELLED_TENSORS
+        } else {
+            1
+        };
+        bytes.saturating_mul(times)
+    });
     let compiler = || Context::compiler(&replaced);
     let runner = Runner::benching(&device, compiler(), limit, options(request));
     let checker = Runner::new(&device, compiler(), limit);
@@ -99,7 +117,7 @@ fn bench_run(
     let speaker = &context.speaker;
     let about = case.about(run);
     let mut checks = Vec::new();
-    if !run.described.peers.is_empty() {
+    if !run.described.peers.is_empty() && !runner.is_modelling() {
         match checker.run(case, run) {
             Shown::Passed(passed) => checks = passed.checks,
             Shown::Failed(error) => return Err(speaker.error(&about, &error)),
@@ -112,6 +130,14 @@ fn bench_run(
     let outcome = case.entry.run(&run.sizes, runner.mode());
     if let Err(error) = &outcome.result {
         return Err(speaker.error(&about, error));
+    }
+    if let Some(figures) = ModelledFigures::of(&outcome.report) {
+        let event = figures.event(case, run);
+        speaker.tell(&figures.text(&table.prefix(case, run)), || event.clone());
+        if let Some(path) = &request.record {
+            append(path, &format!("{event}\n"), speaker)?;
+        }
+        return Ok(Some(event));
     }
     let Some(figures) = Figures::of(&outcome.report, checks, runner.facts()) else {
         let text = format!("{about} launches nothing, so there is nothing to time");

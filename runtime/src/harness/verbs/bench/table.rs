@@ -171,6 +171,7 @@ mod tests {
                 compiled: None,
                 wall: None,
                 warp_instructions: None,
+                modelled: None,
                 trace: None,
             }],
             timings: vec![timing],

@@ -176,6 +176,7 @@ impl Rehearsal<'_> {
             max_steps: self.max_steps,
             prints: false,
             is_timed: false,
+            most_clusters: None,
             checks: Checks {
                 strict: schedule.strict,
                 ..defaults.checks
