@@ -200,7 +200,7 @@ fn known_cycles(times: &[CtaTime]) -> Vec<(u64, u64)> {
     for time in times {
         match known.last_mut() {
             Some((cluster, cycles)) if *cluster == time.cluster => {
-                *cycles = time.cycles.max(*cycles)
+                *cycles = time.cycles.max(*cycles);
             }
             _ => known.push((time.cluster, time.cycles)),
         }

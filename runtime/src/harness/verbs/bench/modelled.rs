@@ -1,5 +1,6 @@
 //! What the launches of a run would take on an H200, for people and machines.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -58,7 +59,7 @@ impl ModelledFigures {
         let mut text = parts.join("  ") + "\n";
         for (name, launch) in &self.launches {
             let ms = time(launch.microseconds / 1e3);
-            text.push_str(&format!("  {name}: {ms}, {}\n", bound(launch)));
+            let _ = writeln!(text, "  {name}: {ms}, {}", bound(launch));
         }
         text
     }
