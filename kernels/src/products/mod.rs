@@ -31,7 +31,6 @@ pub mod plan;
 pub mod repack;
 mod repack_cases;
 mod tuned_cases;
-pub mod weight_only;
 
 pub use block_scaled::{AlongK, GroupRows, Scaled};
 pub use call::Products;

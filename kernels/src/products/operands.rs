@@ -68,14 +68,14 @@ impl Products {
         &self,
         stream: &Stream,
         (c, options): (&Buffer<O>, &Options<'_, O>),
-        (own, source): (Matrix, Option<Matrix>),
+        call: &Call,
         result: &InRows<O>,
     ) -> Result<InRows<O>> {
-        if let (Some(view), Some(matrix)) = (options.source, source) {
+        if let (Some(view), Some(matrix)) = (options.source, call.source) {
             return self.placed(stream, (Role::Source, view.source()), matrix, true);
         }
         if let Some(workspace) = result.copy.as_ref().filter(|_| options.has_source()) {
-            let from = Some((c, own));
+            let from = Some((c, call.result));
             self.copy(stream, from, (&**workspace, result.place))?;
         }
         Ok(result.clone())
