@@ -13,7 +13,7 @@ use emulator::{CtaTime, SM_COUNT};
 
 /// Cycles from the start of a launch until its first instructions, and from its last store until its end.
 const LAUNCH_CYCLES: f64 = 5000.0;
-/// Bytes that DRAM moves in a microsecond, and what a launch that is bound by it takes besides, µs.
+/// Bytes that DRAM moves in a microsecond, and what a launch that is bound by it takes besides, µs; no more than it takes for the bytes.
 const DRAM_BYTES: f64 = 4.35e6;
 const DRAM_BEGINNING: f64 = 3.0;
 /// The same of L2.
@@ -132,7 +132,9 @@ impl Modelled {
         let in_sms = (cycles + LAUNCH_CYCLES) / clock;
         let dram = dram_bytes / DRAM_BYTES;
         let l2 = l2_bytes / L2_BYTES;
-        let microseconds = in_sms.max(dram + DRAM_BEGINNING).max(l2 + L2_BEGINNING);
+        let microseconds = in_sms
+            .max(dram + dram.min(DRAM_BEGINNING))
+            .max(l2 + l2.min(L2_BEGINNING));
         let mut bounds: Vec<(Bound, f64)> =
             busy.map(|(bound, cycles)| (bound, cycles / clock)).to_vec();
         bounds.extend([
