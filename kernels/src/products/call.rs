@@ -21,6 +21,7 @@ use super::matrix::Matrix;
 use super::operands::{Role, Workspaces};
 use super::options::Options;
 use super::plan::{Instance, Need};
+use super::weight_only::WeightWhich;
 
 /// Matrix products on a device: the kernels that calls have needed so far, and what each stream needs of its own.
 ///
@@ -78,6 +79,8 @@ pub(super) enum Which {
     Grouped(Form<ManyTile, ()>, String),
     /// With scales for blocks.
     Scaled(ScaledWhich),
+    /// With packed weights.
+    Weights(WeightWhich),
     /// From elements along this dimension to elements along that one.
     Repack(usize, usize),
 }
@@ -242,7 +245,12 @@ impl Products {
         let of_x = self.factor(stream, (Role::X, x.source()), (of_x, x_taken))?;
         let of_y = self.factor(stream, (Role::Y, y.source()), (of_y, y_taken))?;
         let result = self.result(stream, c.source(), &call)?;
-        let source = self.source(stream, (c.source(), options), &call, &result)?;
+        let source = self.source(
+            stream,
+            (c.source(), options),
+            (call.result, call.source),
+            &result,
+        )?;
         let own_source = options.source.map_or(c.source(), View::source);
         let own_source = if call.source.is_some() {
             own_source
@@ -329,7 +337,7 @@ impl Products {
     }
 
     /// The same, of one that is loaded otherwise.
-    fn loaded<H: 'static>(
+    pub(super) fn loaded<H: 'static>(
         &self,
         key: (TypeId, Which),
         load: impl FnOnce() -> tilekit::Result<LoadedKernel<H>>,

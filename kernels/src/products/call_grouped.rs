@@ -72,7 +72,7 @@ impl Call {
         let shape = || format!("shape {:?}", result.shape);
         let wanted = format!("{:?}: the rows of a, the columns of b", [m, n]);
         expect(result.shape == [m, n], "c", shape, wanted)?;
-        check_result(result, size_of::<O>())?;
+        check_result("c", result, size_of::<O>())?;
         let ends = offsets.len();
         expect(
             ends == groups + 1,

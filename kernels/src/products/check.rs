@@ -79,6 +79,14 @@ impl Taken {
         }
     }
 
+    /// Operands that are along K, of whatever type.
+    pub(super) fn along_k(matrix: Matrix, element_bytes: usize) -> Taken {
+        match matrix.in_rows(element_bytes) {
+            Some(place) => Taken::InPlace(place, Side::default()),
+            None => Taken::Copied(Matrix::padded(matrix, element_bytes), Side::default()),
+        }
+    }
+
     pub(super) fn side(self) -> Side {
         match self {
             Taken::InPlace(_, side) | Taken::Copied(_, side) => side,
@@ -112,7 +120,7 @@ impl Call {
         let [x, y] = [Matrix::of("a", a)?, Matrix::of("b", b)?.transposed()];
         let result = Matrix::of("c", c)?;
         check_shapes([x, y], result)?;
-        check_result(result, size_of::<O>())?;
+        check_result("c", result, size_of::<O>())?;
         let source = match options.source.filter(|_| options.has_source()) {
             Some(view) => Some(check_source(Matrix::of("options.source", view)?, result)?),
             None => None,
@@ -200,7 +208,7 @@ impl Call {
     }
 }
 
-fn copied(name: &str, matrix: Matrix, pitch: usize) -> String {
+pub(super) fn copied(name: &str, matrix: Matrix, pitch: usize) -> String {
     // The strides of B itself: what is multiplied is its transpose.
     let own = if name == "b" {
         matrix.transposed()
@@ -239,14 +247,14 @@ fn check_shapes([x, y]: [Matrix; 2], result: Matrix) -> Result<()> {
     )
 }
 
-pub(super) fn check_result(result: Matrix, element_bytes: usize) -> Result<()> {
+pub(super) fn check_result(name: &'static str, result: Matrix, element_bytes: usize) -> Result<()> {
     expect(
         result.is_apart(),
-        "c",
+        name,
         || format!("{result}"),
         "rows or columns that do not overlap",
     )?;
-    check_room("c", result, element_bytes)
+    check_room(name, result, element_bytes)
 }
 
 /// Indices have 32 bits.
@@ -261,7 +269,7 @@ fn check_room(name: &'static str, matrix: Matrix, element_bytes: usize) -> Resul
     )
 }
 
-fn check_source(source: Matrix, result: Matrix) -> Result<Matrix> {
+pub(super) fn check_source(source: Matrix, result: Matrix) -> Result<Matrix> {
     let name = "options.source";
     let (found, wanted) = (source.shape, result.shape);
     expect(
@@ -286,7 +294,10 @@ fn check_source(source: Matrix, result: Matrix) -> Result<Matrix> {
 }
 
 /// Scales and bias have as many numbers as there are rows or columns.
-fn check_numbers<O: DeviceElement>(options: &Options<'_, O>, shape: [usize; 2]) -> Result<()> {
+pub(super) fn check_numbers<O: DeviceElement>(
+    options: &Options<'_, O>,
+    shape: [usize; 2],
+) -> Result<()> {
     let of_axis = |axis: Axis| match axis {
         Axis::Rows => (shape[0], "rows"),
         Axis::Columns => (shape[1], "columns"),

@@ -146,6 +146,7 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                     first,
                     batch,
                     size,
+                    turned: false,
                     data,
                 };
                 finished.store(form.epilogue, sums, buffer);

@@ -7,12 +7,14 @@ use super::epilogue::{Data, Epilogue, Place};
 /// Where a warpgroup's sums stand in the result, and the numbers of the call.
 #[derive(Clone, Copy)]
 pub(super) struct Finished<O> {
-    /// Its first row and column.
+    /// Its first row and column there.
     pub(super) first: [Scalar<i32>; 2],
     /// Which product of a batch.
     pub(super) batch: Scalar<i32>,
     /// Rows and columns of the result.
     pub(super) size: [Scalar<i32>; 2],
+    /// Rows of the sums are columns of the result, and so of the buffer.
+    pub(super) turned: bool,
     pub(super) data: Data<O>,
 }
 
@@ -32,6 +34,11 @@ impl<O: Numeric> Finished<O> {
         sums: Tensor<S>,
         buffer: Smem<O>,
     ) {
+        let buffer = if self.turned {
+            buffer.transpose()
+        } else {
+            buffer
+        };
         if epilogue.is_plain() {
             return buffer.store(sums.cast::<O>());
         }
@@ -40,17 +47,30 @@ impl<O: Numeric> Finished<O> {
         let width = width_of(columns);
         for first in (0..columns).step_by(width) {
             let part = sums.slice(1, first..first + width);
-            let layout = part.layout();
-            let place = Place {
-                row: rows_of(layout.clone(), self.first[0], rows),
-                column: columns_of(layout, self.first[1] + first, width),
-                batch: self.batch,
-                size: self.size,
-                data: self.data,
-            };
+            let place = self.place(part.layout(), first, [rows, width]);
             let results = epilogue.finish(part.cast::<f32>(), place);
             let panel = buffer.slice(1, first..first + width);
             panel.store(results.cast::<O>());
+        }
+    }
+
+    /// Where the sums of columns from `first` on stand.
+    #[track_caller]
+    fn place(self, layout: Layout, first: usize, [rows, width]: [usize; 2]) -> Place<O> {
+        let [of_rows, of_columns] = if self.turned {
+            [self.first[1], self.first[0]]
+        } else {
+            self.first
+        };
+        let i = rows_of(layout.clone(), of_rows, rows);
+        let j = columns_of(layout, of_columns + first, width);
+        let (row, column) = if self.turned { (j, i) } else { (i, j) };
+        Place {
+            row,
+            column,
+            batch: self.batch,
+            size: self.size,
+            data: self.data,
         }
     }
 }

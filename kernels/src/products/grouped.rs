@@ -173,6 +173,7 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                 first: [first, column],
                 batch: group,
                 size: [end, n],
+                turned: false,
                 data: Data {
                     alpha,
                     beta,

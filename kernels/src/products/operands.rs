@@ -68,14 +68,14 @@ impl Products {
         &self,
         stream: &Stream,
         (c, options): (&Buffer<O>, &Options<'_, O>),
-        call: &Call,
+        (own, source): (Matrix, Option<Matrix>),
         result: &InRows<O>,
     ) -> Result<InRows<O>> {
-        if let (Some(view), Some(matrix)) = (options.source, call.source) {
+        if let (Some(view), Some(matrix)) = (options.source, source) {
             return self.placed(stream, (Role::Source, view.source()), matrix, true);
         }
         if let Some(workspace) = result.copy.as_ref().filter(|_| options.has_source()) {
-            let from = Some((c, call.result));
+            let from = Some((c, own));
             self.copy(stream, from, (&**workspace, result.place))?;
         }
         Ok(result.clone())

@@ -156,7 +156,7 @@ impl Products {
     }
 
     /// The emulator has some threads, not 132.
-    pub(super) fn programs(&self, on_gpu: usize) -> usize {
+    pub(in crate::products) fn programs(&self, on_gpu: usize) -> usize {
         if self.device().is_cuda() {
             on_gpu
         } else {

@@ -96,7 +96,7 @@ impl Call {
                 format!("{wanted}"),
             )?;
         }
-        check_result(result, size_of::<O>())?;
+        check_result("c", result, size_of::<O>())?;
         let width = if kind == Kind::AlongK { 1 } else { BLOCK };
         let scales = [
             scales_of("a.scales", Matrix::of("a.scales", a.scales)?, x, 1)?,

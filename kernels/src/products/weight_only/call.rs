@@ -1,0 +1,269 @@
+//! Products with packed weights as a program calls them.
+
+use std::any::TypeId;
+
+use tilekit::Buffer;
+use tilekit::prelude::*;
+
+use super::WeightFormat;
+use super::check::{WeightCall, one_matrix};
+use super::decode::Unquantised;
+use super::few::weight_only_few;
+use super::launch::{FewHandles, ManyHandles, WeightLaunch, WeightWhich};
+use super::many::weight_only_many;
+use super::pack::{pack_int4, pack_scales};
+use super::packed::{PackedWeights, check_shape, check_zeros};
+use super::plan::{WeightCallPlan, WeightPlan, WeightTile};
+use crate::handles::handles;
+use crate::products::call::{Products, Which};
+use crate::products::check::View;
+use crate::products::epilogue::{Epilogue, Plain};
+use crate::products::error::{Result, expect};
+use crate::products::factor::ResultOf;
+use crate::products::matrix::Matrix;
+use crate::products::operands::Role;
+use crate::products::options::Options;
+
+/// The parameters of `pack_int4`.
+type PackHandles = handles! {
+    weights: Ptr<u8>,
+    row_step column_step: Scalar<i64>,
+    words: Ptr<u32>,
+    n k: Scalar<i32>,
+};
+
+/// The parameters of `pack_scales`.
+type ScalesHandles<T> = handles! {
+    scales: Ptr<T>,
+    row_step column_step: Scalar<i64>,
+    zeros: Ptr<u8>,
+    zeros_row_step zeros_column_step: Scalar<i64>,
+    packed: Ptr<T>,
+    n groups: Scalar<i32>,
+};
+
+/// Weights of 4 bits on the device, before they are packed. Views have any strides.
+#[derive(Clone, Copy)]
+pub struct Int4Weights<'a, T> {
+    /// `[N, K / 2]`: two weights in a byte, that of even k in the lower half.
+    pub weights: &'a View<'a, u8>,
+    /// `[N, K / group]`, or `[N, 1]` for whole rows.
+    pub scales: &'a View<'a, T>,
+    /// Zeros from 0 to 15, of the shape of the scales. Without them they are 8.
+    pub zeros: Option<&'a View<'a, u8>>,
+}
+
+impl Products {
+    /// Packs weights of 4 bits for [`weight_only`](Products::weight_only), by launches in the order of the stream. Zeros beyond 15 are not refused: they lie on the device.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit; otherwise what the device has against it.
+    pub fn pack_int4<T: Unquantised>(
+        &self,
+        stream: &Stream,
+        from: Int4Weights<'_, T>,
+        format: WeightFormat,
+    ) -> Result<PackedWeights<T>> {
+        let weights = one_matrix("weights", from.weights)?;
+        let shape @ [n, k] = [weights.shape[0], 2 * weights.shape[1]];
+        check_shape("weights", shape, format)?;
+        check_zeros("zeros", from.zeros.is_some(), format)?;
+        let groups = format.group.count(k);
+        let of_groups = |name: &'static str, matrix: Matrix| {
+            expect(
+                matrix.shape == [n, groups],
+                name,
+                || format!("shape {:?}", matrix.shape),
+                format!(
+                    "{:?}: one for each group of each row of weights",
+                    [n, groups]
+                ),
+            )
+        };
+        let scales = one_matrix("scales", from.scales)?;
+        of_groups("scales", scales)?;
+        let zeros = from.zeros.map(|zeros| one_matrix("zeros", zeros));
+        let zeros = zeros.transpose()?;
+        zeros.map_or(Ok(()), |zeros| of_groups("zeros", zeros))?;
+        let words = Buffer::<u32>::new(self.device(), format.words(shape))?;
+        let packed = Buffer::<T>::new(self.device(), format.scales(shape))?;
+        if n > 0 && k > 0 {
+            self.pack_words(stream, (from.weights.source(), weights), &words, shape)?;
+            let of_zeros = from.zeros.map(View::source).zip(zeros);
+            let of_scales = (from.scales.source(), scales);
+            self.pack_numbers(stream, of_scales, of_zeros, &packed, (shape, format))?;
+        }
+        PackedWeights::new(words, packed, shape, format)
+    }
+
+    fn pack_words(
+        &self,
+        stream: &Stream,
+        (weights, matrix): (&Buffer<u8>, Matrix),
+        words: &Buffer<u32>,
+        [n, k]: [usize; 2],
+    ) -> Result<()> {
+        let key = (TypeId::of::<u8>(), Which::Weights(WeightWhich::Pack));
+        let kernel = self.kernel::<PackHandles>(key, || pack_int4.compile(self.compiler()))?;
+        let [row, column] = matrix.strides.map(|stride| stride as i64);
+        let view = weights.view([weights.len() - matrix.offset]);
+        let view = view.with_offset(matrix.offset);
+        let grid = WeightFormat::blocks([n, k]);
+        kernel.launch(
+            stream,
+            grid,
+            (&view, row, column, words, n as i32, k as i32),
+        )?;
+        Ok(())
+    }
+
+    fn pack_numbers<T: Unquantised>(
+        &self,
+        stream: &Stream,
+        (scales, matrix): (&Buffer<T>, Matrix),
+        zeros: Option<(&Buffer<u8>, Matrix)>,
+        packed: &Buffer<T>,
+        ([n, k], format): ([usize; 2], WeightFormat),
+    ) -> Result<()> {
+        let has_zeros = zeros.is_some();
+        let which = Which::Weights(WeightWhich::PackScales(has_zeros));
+        let kernel = self.kernel::<ScalesHandles<T>>((TypeId::of::<T>(), which), || {
+            fixed(pack_scales::<T>, has_zeros).compile(self.compiler())
+        })?;
+        let nothing = self.workspace::<u8>(stream, Role::Nothing, 1)?;
+        let (zeros, of_zeros) = zeros.unwrap_or((&nothing, matrix));
+        let [row, column] = matrix.strides.map(|stride| stride as i64);
+        let [zeros_row, zeros_column] = of_zeros.strides.map(|stride| stride as i64);
+        let from = scales.view([scales.len() - matrix.offset]);
+        let offset = if has_zeros { of_zeros.offset } else { 0 };
+        let zeros = zeros.view([zeros.len() - offset]).with_offset(offset);
+        kernel.launch(
+            stream,
+            [format.groups(k), WeightFormat::blocks([n, k])[1]],
+            (
+                &from.with_offset(matrix.offset),
+                row,
+                column,
+                &zeros,
+                zeros_row,
+                zeros_column,
+                packed,
+                n as i32,
+                format.group.count(k) as i32,
+            ),
+        )?;
+        Ok(())
+    }
+
+    /// `Y[M, N] = X[M, K] · W[N, K]ᵀ`, W packed, with what the options say: the scales of A there are those of rows of X, those of B stand for rows of W, beside those that W has. A weight is
+    /// rounded once, to the type of X, after its difference from the zero was multiplied by the scale; sums are f32.
+    ///
+    /// Rows of X lie along K and begin at multiples of 16 bytes, rows of Y too; what lies otherwise is copied. Zeros where K is 0.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit; otherwise what the device has against it.
+    pub fn weight_only<T: Unquantised, O: ResultOf<T>>(
+        &self,
+        stream: &Stream,
+        x: &View<'_, T>,
+        weights: &PackedWeights<T>,
+        y: &View<'_, O>,
+        options: &Options<'_, O>,
+    ) -> Result<()> {
+        if options.are_plain() {
+            return self.run_weights(stream, (x, weights), y, options, Plain);
+        }
+        self.run_weights(stream, (x, weights), y, options, options.epilogue())
+    }
+
+    /// How [`weight_only`](Products::weight_only) would compute it. Nothing is compiled or launched.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit.
+    pub fn plan_weight_only<T: Unquantised, O: ResultOf<T>>(
+        &self,
+        x: &View<'_, T>,
+        weights: &PackedWeights<T>,
+        y: &View<'_, O>,
+        options: &Options<'_, O>,
+    ) -> Result<WeightCallPlan> {
+        Ok(WeightCall::check(x, weights, y, options)?.described())
+    }
+
+    fn run_weights<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
+        &self,
+        stream: &Stream,
+        (x, weights): (&View<'_, T>, &PackedWeights<T>),
+        y: &View<'_, O>,
+        options: &Options<'_, O>,
+        epilogue: E,
+    ) -> Result<()> {
+        let call = WeightCall::check(x, weights, y, options)?;
+        let [m, n, k] = call.size;
+        if m == 0 || n == 0 {
+            return Ok(());
+        }
+        let Some(plan) = call.plan else {
+            // Nothing along K is a product of zeros.
+            let none = weights.scales().view([k, n]);
+            return self.call(stream, x, &none, y, options);
+        };
+        let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
+        let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
+        let factor = self.factor(stream, (Role::X, x.source()), (call.x, call.taken))?;
+        let own = (Role::Result, y.source());
+        let result = if call.result_ends_early() {
+            self.apart(stream, own, call.result, false)?
+        } else {
+            self.placed(stream, own, call.result, false)?
+        };
+        let of_y = (y.source(), options);
+        let source = self.source(stream, of_y, (call.result, call.source), &result)?;
+        let own_source = options.source.filter(|_| call.source.is_some());
+        let launch = WeightLaunch {
+            size: call.size,
+            weights,
+            x: factor.view(x.source()),
+            result: (result.view(y.source()), result.place),
+            source: (
+                source.view(own_source.map_or(y.source(), View::source)),
+                source.place,
+            ),
+            bias: options.bias.map_or(y.source(), |(bias, _)| bias),
+            scales,
+            alpha_beta: [options.alpha, options.beta],
+        };
+        self.launch_weights(stream, &plan, &launch, epilogue)?;
+        self.copy_back(stream, &result, (y.source(), call.result))
+    }
+
+    fn launch_weights<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
+        &self,
+        stream: &Stream,
+        plan: &WeightPlan,
+        launch: &WeightLaunch<'_, T, O>,
+        epilogue: E,
+    ) -> Result<()> {
+        let is_early = launch.weights.is_constant() && plan.fills_rings(launch.size[2]);
+        let types = TypeId::of::<(T, O, E)>();
+        let form = launch.form(plan.tile, is_early, ());
+        let key = Which::Weights(WeightWhich::Product(form, epilogue.name()));
+        match plan.tile {
+            WeightTile::Few(tile) => {
+                let form = launch.form(tile, is_early, epilogue);
+                let compile = || fixed(weight_only_few::<T, O, E>, form).compile(self.compiler());
+                // It waits for the launch before before it reads what that may write.
+                let load = || compile()?.load(self.device())?.programmatic();
+                let kernel = self.loaded::<FewHandles<T, O>>((types, key), load)?;
+                kernel.launch(stream, plan.grid, launch.of_few())?;
+            }
+            WeightTile::Many(tile) => {
+                let form = launch.form(tile, is_early, epilogue);
+                let compile = || fixed(weight_only_many::<T, O, E>, form).compile(self.compiler());
+                let kernel = self.kernel::<ManyHandles<T, O>>((types, key), compile)?;
+                kernel.launch(stream, self.programs(plan.grid[0]), launch.of_many())?;
+            }
+        }
+        Ok(())
+    }
+}

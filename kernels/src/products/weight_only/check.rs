@@ -1,0 +1,110 @@
+//! Checks of products with packed weights.
+
+use tilekit::prelude::DeviceElement;
+
+use super::decode::Unquantised;
+use super::packed::PackedWeights;
+use super::plan::{WeightCallPlan, WeightPlan, WeightTile};
+use crate::products::check::{Taken, View, check_numbers, check_result, check_source, copied};
+use crate::products::error::{Result, expect};
+use crate::products::factor::{ResultOf, UNIT_BYTES};
+use crate::products::matrix::Matrix;
+use crate::products::options::Options;
+
+/// A call that has been checked.
+pub(super) struct WeightCall {
+    /// M, N, K.
+    pub(super) size: [usize; 3],
+    pub(super) x: Matrix,
+    pub(super) taken: Taken,
+    pub(super) result: Matrix,
+    /// What is added, if it is not the result itself.
+    pub(super) source: Option<Matrix>,
+    /// None where there is nothing to multiply.
+    pub(super) plan: Option<WeightPlan>,
+    element_bytes: usize,
+}
+
+impl WeightCall {
+    pub(super) fn check<T: Unquantised, O: ResultOf<T>>(
+        x: &View<'_, T>,
+        weights: &PackedWeights<T>,
+        y: &View<'_, O>,
+        options: &Options<'_, O>,
+    ) -> Result<WeightCall> {
+        let (x, result) = (one_matrix("x", x)?, one_matrix("y", y)?);
+        let ([m, depth], [n, k]) = (x.shape, weights.shape());
+        let columns = || format!("{depth} columns");
+        expect(
+            depth == k,
+            "x",
+            columns,
+            format!("{k}, those of the weights"),
+        )?;
+        expect(
+            result.shape == [m, n],
+            "y",
+            || format!("shape {:?}", result.shape),
+            format!("{:?}: the rows of x, the rows of weights", [m, n]),
+        )?;
+        check_result("y", result, size_of::<O>())?;
+        let source = options.source.filter(|_| options.has_source());
+        let source = source.map(|view| {
+            let source = one_matrix("options.source", view)?;
+            check_source(source, result)
+        });
+        let source = source.transpose()?;
+        check_numbers(options, [m, n])?;
+        let plan = (m > 0 && n > 0 && k > 0)
+            .then(|| WeightPlan::best([m, n, k], weights.format(), size_of::<O>()));
+        Ok(WeightCall {
+            size: [m, n, k],
+            x,
+            // The kernel reads rows along K.
+            taken: Taken::along_k(x, size_of::<T>()),
+            result,
+            source,
+            plan,
+            element_bytes: size_of::<O>(),
+        })
+    }
+
+    /// TMA stores write rows in units of 16 bytes, and what lies beside Y is not written.
+    pub(super) fn result_ends_early(&self) -> bool {
+        let is_stored_by_tma = |plan: WeightPlan| matches!(plan.tile, WeightTile::Many(_));
+        let unit = UNIT_BYTES / self.element_bytes;
+        self.plan.is_some_and(is_stored_by_tma) && !self.size[1].is_multiple_of(unit)
+    }
+
+    pub(super) fn described(&self) -> WeightCallPlan {
+        let mut copies = Vec::new();
+        if let (Taken::Copied(to, _), Some(_)) = (self.taken, self.plan) {
+            copies.push(copied("x", self.x, to.strides[0]));
+        }
+        for (name, matrix) in [("y", Some(self.result)), ("options.source", self.source)] {
+            let is_copied = |matrix: &Matrix| {
+                let ends_early = name == "y" && self.result_ends_early();
+                matrix.in_rows(self.element_bytes).is_none() || ends_early
+            };
+            if let Some(matrix) = matrix.filter(is_copied).filter(|_| self.plan.is_some()) {
+                let to = Matrix::padded(matrix, self.element_bytes);
+                copies.push(copied(name, matrix, to.strides[0]));
+            }
+        }
+        WeightCallPlan {
+            product: self.plan,
+            copies,
+        }
+    }
+}
+
+/// A matrix that is no batch.
+pub(super) fn one_matrix<T: DeviceElement>(
+    name: &'static str,
+    view: &View<'_, T>,
+) -> Result<Matrix> {
+    let matrix = Matrix::of(name, view)?;
+    let found = matrix.batches[0];
+    expect(found == 1, name, || format!("{found} matrices"), "one")?;
+    Ok(matrix)
+}

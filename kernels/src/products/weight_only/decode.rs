@@ -1,0 +1,141 @@
+//! From packed words to operand A of the tensor cores, in registers.
+
+use tilekit::prelude::*;
+
+use super::format::{CHUNK, STRIP};
+use crate::products::factor::Operand;
+
+/// An element type that weights are decoded to, that of the activations: bf16 or f16.
+pub trait Unquantised: Operand<Sum = f32> + Float {
+    /// What decoding adds to a weight: the number whose last bits are worth 1, 128 of bf16 and 1024 of f16.
+    const BASE: f32;
+
+    /// The base with the weight that stands for 0 where there are no zeros, 8.
+    #[doc(hidden)]
+    const OFFSET: Self;
+
+    /// The nearest number.
+    #[doc(hidden)]
+    fn of(number: f64) -> Self;
+
+    /// From a word, the fifth to twelfth operand, to its eight weights plus the base, two a register.
+    #[doc(hidden)]
+    const DECODE: &'static str;
+}
+
+/// Four bits of each half of a word, moved to its lowest ones, become the last bits of a number: `(w >> 4 j) & 0x000f000f | base`.
+macro_rules! decoding {
+    ($base:literal) => {
+        concat!(
+            "{ .reg .b32 t; lop3.b32 $0, $4, 0x000f000f, ",
+            $base,
+            ", 0xea; shr.u32 t, $4, 4; lop3.b32 $1, t, 0x000f000f, ",
+            $base,
+            ", 0xea; shr.u32 t, $4, 8; lop3.b32 $2, t, 0x000f000f, ",
+            $base,
+            ", 0xea; shr.u32 t, $4, 12; lop3.b32 $3, t, 0x000f000f, ",
+            $base,
+            ", 0xea; }"
+        )
+    };
+}
+
+impl Unquantised for bf16 {
+    const BASE: f32 = 128.0;
+    const OFFSET: bf16 = bf16::from_bits(0x4308);
+    const DECODE: &'static str = decoding!("0x43004300");
+
+    fn of(number: f64) -> bf16 {
+        bf16::from_f64(number)
+    }
+}
+
+impl Unquantised for f16 {
+    const BASE: f32 = 1024.0;
+    const OFFSET: f16 = f16::from_bits(0x6408);
+    const DECODE: &'static str = decoding!("0x64006400");
+
+    fn of(number: f64) -> f16 {
+        f16::from_f64(number)
+    }
+}
+
+/// The layout of operand A of instructions of `columns`.
+pub(super) fn operand(columns: usize) -> DotOperand {
+    DotOperand::new(0, Wgmma::new([4, 1], [64, columns, 16]), 2)
+}
+
+/// The scales of rows, and what is subtracted before.
+#[derive(Clone, Copy)]
+pub(super) struct Scales<T> {
+    pub(super) scales: Tensor<T>,
+    pub(super) offsets: Option<Tensor<T>>,
+}
+
+impl<T: Unquantised> Scales<T> {
+    /// Of a tile `[kinds, 64]` as they are packed.
+    #[track_caller]
+    pub(super) fn load(tile: Smem<T>, has_zeros: bool, columns: usize) -> Self {
+        let rows = DistributedLinear::new(
+            [[0, 1]],
+            [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]],
+            [[8, 0], [16, 0]],
+            [],
+        );
+        let kind = |kind: usize| {
+            let pairs = tile.index(kind).reshape([STRIP / 2, 2]).load(rows.clone());
+            let of_rows = pairs.reshape([4, 8, 2]).permute([0, 2, 1]).reshape([STRIP]);
+            of_rows.convert_layout_trivial(Slice::new(1, operand(columns)))
+        };
+        Scales {
+            scales: kind(0),
+            offsets: has_zeros.then(|| kind(1)),
+        }
+    }
+
+    /// Those of whole rows, whose strip begins at `first`.
+    #[track_caller]
+    pub(super) fn of_rows(
+        packed: Ptr<T>,
+        first: Scalar<i32>,
+        has_zeros: bool,
+        columns: usize,
+    ) -> Self {
+        let row = arange(0..STRIP, Slice::new(1, operand(columns)));
+        let at = row / 16 * 16 + row % 8 * 2 + row / 8 % 2 + first;
+        Scales {
+            scales: packed.at(at).load(),
+            offsets: has_zeros.then(|| packed.at(at + STRIP).load()),
+        }
+    }
+}
+
+/// The words of a chunk of a strip, `[128, 4]`.
+#[track_caller]
+pub(super) fn words_of(chunk: Smem<u32>) -> Tensor<u32> {
+    let threads = Blocked::new([1, CHUNK / 16, 8], [32, 1, 1], [4, 1, 1], [2, 1, 0]);
+    chunk.load(Slice::new(2, threads))
+}
+
+/// Weights `[64, 16 · parts]` of words `[128, parts]`.
+#[track_caller]
+pub(super) fn decode<T: Unquantised>(
+    words: Tensor<u32>,
+    scales: Scales<T>,
+    columns: usize,
+) -> Tensor<T> {
+    let parts = words.shape()[1] as usize;
+    let each = words.expand_dims(2).broadcast_to([2 * STRIP, parts, 8]);
+    let numbers: Tensor<T> = inline_ptx_packed(8, T::DECODE, each);
+    // Warp, row of a lane, pair of a lane; part, half along K, half along rows, element of a pair.
+    let numbers = numbers.reshape([4, 8, 4, parts, 2, 2, 2]);
+    let numbers = numbers.permute([0, 5, 1, 3, 4, 2, 6]);
+    let numbers = numbers.reshape([STRIP, 16 * parts]);
+    let numbers = numbers.convert_layout_trivial(operand(columns));
+    // The difference is exact.
+    let differences = match scales.offsets {
+        Some(offsets) => numbers - offsets.expand_dims(1),
+        None => numbers - scalar(T::OFFSET),
+    };
+    differences * scales.scales.expand_dims(1)
+}

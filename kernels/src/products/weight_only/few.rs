@@ -1,0 +1,229 @@
+//! Products of few rows of activations with packed weights, which memory bounds: the CTAs of a cluster share the steps along K of a tile, and so do warpgroups of a CTA, for decoding and multiplying
+//! takes one longer than its bytes take to arrive.
+
+use std::fmt;
+
+use tilekit::prelude::*;
+
+use super::decode::{Scales, Unquantised, decode, words_of};
+use super::form::WeightForm;
+use super::format::{CHUNK, STEP, STRIP, WeightGroup};
+use super::stage::{Operands, Packed, Shape};
+use crate::products::ending::Ending;
+use crate::products::epilogue::{Data, Epilogue};
+use crate::products::factor::{ResultOf, unit};
+
+/// A tile of [`weight_only_few`]: `groups` strips of weights by `columns` rows of activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FewWeights {
+    /// CTAs of a cluster.
+    pub ctas: usize,
+    /// Strips, each of so many consumer warpgroups as there are parts.
+    pub groups: usize,
+    /// Consumer warpgroups that take steps along K of a strip in turn.
+    pub parts: usize,
+    /// Rows of activations.
+    pub columns: usize,
+    /// Stages of the ring.
+    pub stages: usize,
+}
+
+impl fmt::Display for FewWeights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FewWeights {
+            ctas,
+            groups,
+            parts,
+            columns,
+            stages,
+        } = self;
+        write!(f, "{ctas}x{groups}x{parts}x{columns}x{stages}")
+    }
+}
+
+/// Sums of warpgroups that share a strip of a CTA.
+#[derive(Clone, Copy)]
+struct Halves<S> {
+    /// Of each warpgroup that is not the first of its strip.
+    sums: Option<Smem<S>>,
+    there: Option<Mbarriers>,
+    parts: usize,
+}
+
+impl<S: Numeric> Halves<S> {
+    /// Before warps part: mbarriers are initialized.
+    #[track_caller]
+    fn new(groups: usize, parts: usize, columns: usize) -> Self {
+        let count = groups * (parts - 1);
+        let shape = [count, STRIP, columns];
+        Halves {
+            sums: (count > 0).then(|| Smem::alloc(shape, Swizzled::plain([2, 1, 0]))),
+            there: (count > 0).then(|| Mbarriers::alloc(count, Arrivals(4))),
+            parts,
+        }
+    }
+
+    /// Adds up the sums of the warpgroups of a strip, in their order, and has the first of them finish.
+    #[track_caller]
+    fn add(self, worker: usize, sums: Tensor<S>, finish: impl FnOnce(Tensor<S>)) {
+        let (Some(others), Some(there)) = (self.sums, self.there) else {
+            return finish(sums);
+        };
+        let (group, part) = (worker / self.parts, worker % self.parts);
+        let number = |part: usize| group * (self.parts - 1) + part - 1;
+        if part > 0 {
+            others.index(number(part)).store(sums);
+            let there = there.index(number(part));
+            return there.arrival().by(Arrivers::Warp).arrive();
+        }
+        let sums = (1..self.parts).fold(sums, |sums, part| {
+            there.index(number(part)).wait(0);
+            sums + others.index(number(part)).load(sums.layout())
+        });
+        finish(sums);
+    }
+}
+
+/// `Y[M, N] = X[M, K] · W[N, K]ᵀ`, W packed as the form says, a tile for each cluster.
+#[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
+pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: WeightForm<FewWeights, E>,
+    #[align(16)] words: Ptr<u32>,
+    #[align(16)] scales: Ptr<T>,
+    #[block([form.tile.columns, STEP], Nvmma::B128)] x: TensorMap<T>,
+    out: Ptr<O>,
+    #[multiple_of(unit::<O>())] stride: i32,
+    m: i32,
+    n: i32,
+    k: i32,
+    alpha: f32,
+    beta: f32,
+    source: Ptr<O>,
+    #[multiple_of(unit::<O>())] source_pitch: i32,
+    #[multiple_of(unit::<O>())] source_batch: i64,
+    bias: Ptr<O>,
+    a_scales: Ptr<f32>,
+    b_scales: Ptr<f32>,
+) {
+    let FewWeights {
+        ctas,
+        groups,
+        parts,
+        columns,
+        stages,
+    } = form.tile;
+    let format = form.format;
+    launch_dependents();
+    let shape = Shape {
+        format,
+        groups,
+        chunks: STEP / CHUNK,
+    };
+    let operands = Operands::alloc(x, shape, stages);
+    let pipeline = Pipeline::new(operands, Producers::Tma, Consumers::warpgroups(groups));
+    let ending = Ending {
+        epilogue: form.epilogue,
+        columns,
+        ctas,
+        turned: true,
+        is_batched: false,
+        out,
+        stride,
+        batch_stride: scalar(0),
+        size: [n, m],
+        batch: scalar(0),
+        data: Data {
+            alpha,
+            beta,
+            source,
+            source_pitch,
+            source_batch,
+            bias,
+            scales: [a_scales, b_scales],
+        },
+    };
+    let exchange = ending.exchange::<f32>(groups);
+    let halves = Halves::<f32>::new(groups, parts, columns);
+    let rank = cluster_rank();
+    let steps = steps_along(k, STEP);
+    let packed = Packed {
+        words,
+        scales,
+        strips: cdiv(n, STRIP),
+        steps,
+    };
+    let [first, column] = [cluster_id(0) * groups, program_id(1) * columns];
+
+    let multiply = |worker: usize| {
+        let (group, part) = (worker / parts, worker % parts);
+        let strip = minimum(first + group, packed.strips - 1);
+        let of_rows = (format.group == WeightGroup::Row).then(|| {
+            if !form.is_early {
+                launch_wait();
+            }
+            let begin = strip * (format.kinds() * STRIP);
+            Scales::of_rows(scales, begin, format.has_zeros, columns)
+        });
+        let mut before = pipeline.nothing_held(&pipeline.start());
+        let mut acc = T::zeros([STRIP, columns], columns);
+        for fill in range(part, cdiv(steps - rank, ctas)).step(parts) {
+            let stage = pipeline.consumer_wait(pipeline.of_fill(fill));
+            let tiles = stage.tiles;
+            let chunks: Vec<_> = (0..STEP / CHUNK)
+                .map(|chunk| words_of(tiles.chunk(group, chunk)))
+                .collect();
+            let width = format.width();
+            for along in (0..STEP).step_by(width) {
+                let scales = tiles.scales_at(format, [group, along], columns);
+                let scales = scales.or(of_rows).expect("groups or rows have scales");
+                let first = along % CHUNK / 16;
+                let words = chunks[along / CHUNK].slice(1, first..first + width / 16);
+                let weights = decode(words, scales, columns);
+                let x = tiles.x.slice(1, along..along + width);
+                // Registers of weights are decoded into again when what is multiplied from them has completed.
+                acc = acc.mma(weights, x.transpose()).wait(1);
+            }
+            let done = std::mem::replace(&mut before, stage.hold());
+            pipeline.consumer_release_when(fill >= parts, done);
+        }
+        let row = (first + group) * STRIP;
+        halves.add(worker, acc.wait_all(), |sums| {
+            ending.store(exchange, group, [row, column], sums);
+        });
+    };
+    let load = || {
+        let mut at = pipeline.start();
+        let mut begin = rank;
+        if form.is_early {
+            let mut filled = Vec::new();
+            for number in 0..stages {
+                let stage = pipeline.producer_acquire(at);
+                let (tiles, full) = (stage.tiles, stage.full);
+                tiles.load(packed, shape, [first, rank + number * ctas], full);
+                filled.push((tiles.x, full));
+                at = pipeline.commit(stage).advance();
+            }
+            launch_wait();
+            for (number, (tile, full)) in filled.into_iter().enumerate() {
+                x.load([column, (rank + number * ctas) * STEP], tile, full);
+            }
+            begin = rank + stages * ctas;
+        } else {
+            launch_wait();
+        }
+        for step in range(begin, steps).step(ctas) {
+            let stage = pipeline.producer_acquire(at);
+            let tiles = stage.tiles;
+            tiles.load(packed, shape, [first, step], stage.full);
+            x.load([column, step * STEP], tiles.x, stage.full);
+            at = pipeline.commit(stage).advance();
+        }
+    };
+    let parts = warp_specialize().main(|| multiply(0));
+    let parts = parts.workers(1..groups * form.tile.parts, Warps(4), multiply);
+    parts.worker(Warps(1), load).run();
+    if ctas > 1 {
+        // Copies read this CTA's shared memory until they have arrived.
+        cluster_barrier_relaxed();
+    }
+}

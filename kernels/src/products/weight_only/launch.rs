@@ -1,0 +1,133 @@
+//! The parameters and arguments of the kernels of one product with packed weights.
+
+use tilekit::Buffer;
+use tilekit::prelude::*;
+
+use super::form::WeightForm;
+use super::packed::PackedWeights;
+use super::plan::WeightTile;
+use crate::handles::handles;
+use crate::products::check::View;
+use crate::products::matrix::Matrix;
+
+/// What a kernel of products with packed weights is compiled for; of the epilogue its name.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(in crate::products) enum WeightWhich {
+    Product(WeightForm<WeightTile, ()>, String),
+    Pack,
+    /// With zeros.
+    PackScales(bool),
+}
+
+/// The parameters of `weight_only_few`.
+pub(super) type FewHandles<T, O> = handles! {
+    words: Ptr<u32>,
+    scales: Ptr<T>,
+    x: TensorMap<T>,
+    out: Ptr<O>,
+    stride m n k: Scalar<i32>,
+    alpha beta: Scalar<f32>,
+    source: Ptr<O>,
+    source_pitch: Scalar<i32>,
+    source_batch: Scalar<i64>,
+    bias: Ptr<O>,
+    a_scales b_scales: Ptr<f32>,
+};
+
+/// The parameters of `weight_only_many`.
+pub(super) type ManyHandles<T, O> = handles! {
+    words: Ptr<u32>,
+    scales: Ptr<T>,
+    x: TensorMap<T>,
+    y: TensorMap<O>,
+    m n k: Scalar<i32>,
+    alpha beta: Scalar<f32>,
+    source: Ptr<O>,
+    source_pitch: Scalar<i32>,
+    source_batch: Scalar<i64>,
+    bias: Ptr<O>,
+    a_scales b_scales: Ptr<f32>,
+};
+
+/// The arguments of both.
+pub(super) type OfFew<'l, T, O> = handles! {
+    words: &'l Buffer<u32>,
+    scales: &'l Buffer<T>,
+    x: &'l View<'l, T>,
+    out: &'l View<'l, O>,
+    stride m n k: i32,
+    alpha beta: f32,
+    source: &'l View<'l, O>,
+    source_pitch: i32,
+    source_batch: i64,
+    bias: &'l Buffer<O>,
+    a_scales b_scales: &'l Buffer<f32>,
+};
+pub(super) type OfMany<'l, T, O> = handles! {
+    words: &'l Buffer<u32>,
+    scales: &'l Buffer<T>,
+    x: &'l View<'l, T>,
+    y: &'l View<'l, O>,
+    m n k: i32,
+    alpha beta: f32,
+    source: &'l View<'l, O>,
+    source_pitch: i32,
+    source_batch: i64,
+    bias: &'l Buffer<O>,
+    a_scales b_scales: &'l Buffer<f32>,
+};
+
+/// What a kernel reads and writes, all of it in rows.
+pub(super) struct WeightLaunch<'a, T, O> {
+    /// M, N, K.
+    pub(super) size: [usize; 3],
+    pub(super) weights: &'a PackedWeights<T>,
+    pub(super) x: View<'a, T>,
+    pub(super) result: (View<'a, O>, Matrix),
+    pub(super) source: (View<'a, O>, Matrix),
+    pub(super) bias: &'a Buffer<O>,
+    pub(super) scales: [&'a Buffer<f32>; 2],
+    pub(super) alpha_beta: [f32; 2],
+}
+
+impl<T, O> WeightLaunch<'_, T, O> {
+    pub(super) fn form<I, E>(&self, tile: I, is_early: bool, epilogue: E) -> WeightForm<I, E> {
+        WeightForm {
+            tile,
+            format: self.weights.format(),
+            is_early,
+            epilogue,
+        }
+    }
+
+    pub(super) fn of_few(&self) -> OfFew<'_, T, O> {
+        let (words, scales, x, y, m, n, k, alpha, beta, source, pitch, batch, bias, a, b) =
+            self.of_many();
+        let stride = self.result.1.strides[0] as i32;
+        (
+            words, scales, x, y, stride, m, n, k, alpha, beta, source, pitch, batch, bias, a, b,
+        )
+    }
+
+    pub(super) fn of_many(&self) -> OfMany<'_, T, O> {
+        let [m, n, k] = self.size.map(|extent| extent as i32);
+        let (source, of_source) = &self.source;
+        (
+            self.weights.words(),
+            self.weights.scales(),
+            &self.x,
+            &self.result.0,
+            m,
+            n,
+            k,
+            self.alpha_beta[0],
+            self.alpha_beta[1],
+            source,
+            of_source.strides[0] as i32,
+            0,
+            self.bias,
+            self.scales[0],
+            self.scales[1],
+        )
+    }
+}

@@ -1,0 +1,71 @@
+//! Weights of 4 bits as kernels read them, packed on the device.
+
+use tilekit::prelude::*;
+
+use super::decode::Unquantised;
+use super::format::{BLOCK_WORDS, CHUNK, STEP, STRIP};
+
+/// Packs the weights `[n, k]`, two in a byte, of which that of even k is the lower half: byte `[i, j]` is at `weights + i * row_step + j * column_step`. A CTA packs a block; weights outside are 0.
+#[kernel(warps = 4)]
+pub fn pack_int4(
+    #[readonly] weights: Ptr<u8>,
+    row_step: i64,
+    column_step: i64,
+    words: Ptr<u32>,
+    n: i32,
+    k: i32,
+) {
+    let [step, strip] = [program_id(0), program_id(1)];
+    let at = arange(0..BLOCK_WORDS, Blocked::new([4], [32], [4], [0]));
+    let of_chunk = CHUNK / 16 * 2 * STRIP;
+    let (chunk, thread, part) = (
+        at / of_chunk,
+        at / (CHUNK / 16) % (2 * STRIP),
+        at % (CHUNK / 16),
+    );
+    let row = thread / 32 * 16 + thread % 32 / 4 + strip * STRIP;
+    let along = chunk * CHUNK + part * 16 + thread % 4 * 2 + step * STEP;
+    let mut word = zeros_like(at).cast::<u32>();
+    for place in 0..4 {
+        let (row, along) = (row + place % 2 * 8, along + place / 2 * 8);
+        let byte = row.cast::<i64>() * row_step + (along / 2).cast::<i64>() * column_step;
+        let inside = (row < n) & (along < k);
+        let both = weights.at(byte).mask(inside).other(0).load().cast::<u32>();
+        word = word | (both & 15) << (4 * place) | (both >> 4) << (4 * place + 16);
+    }
+    let first = (strip * num_programs(0) + step) * BLOCK_WORDS;
+    words.at(first + at).store(word);
+}
+
+/// Packs the scales `[n, groups]`, and their zeros if there are some, from 0 to 15: those of row `i` and group `j` are at `i * row_step + j * column_step`. A CTA packs those of a strip and a
+/// group; what is outside is 0.
+#[kernel(warps = 2)]
+pub fn pack_scales<T: Unquantised>(
+    #[fixed] has_zeros: bool,
+    #[readonly] scales: Ptr<T>,
+    row_step: i64,
+    column_step: i64,
+    #[readonly] zeros: Ptr<u8>,
+    zeros_row_step: i64,
+    zeros_column_step: i64,
+    packed: Ptr<T>,
+    n: i32,
+    groups: i32,
+) {
+    let [group, strip] = [program_id(0), program_id(1)];
+    let at = arange(0..STRIP, Blocked::new([1], [32], [2], [0]));
+    let row = at / 16 * 16 + at % 2 * 8 + at % 16 / 2 + strip * STRIP;
+    let inside = (row < n) & (group < groups);
+    let place = |row_step: Scalar<i64>, column_step: Scalar<i64>| {
+        row.cast::<i64>() * row_step + group.cast::<i64>() * column_step
+    };
+    let kinds = 1 + usize::from(has_zeros);
+    let to = packed + (strip * num_programs(0) + group) * (kinds * STRIP);
+    let scale = scales.at(place(row_step, column_step));
+    to.at(at).store(scale.mask(inside).other(T::ZERO).load());
+    if has_zeros {
+        let zero = zeros.at(place(zeros_row_step, zeros_column_step));
+        let zero = zero.mask(inside).other(0).load().cast::<f32>();
+        to.at(at + STRIP).store((zero + T::BASE).cast::<T>());
+    }
+}

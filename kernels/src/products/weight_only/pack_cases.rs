@@ -1,0 +1,78 @@
+//! Cases of packing, against the places that the format gives.
+
+use tilekit::prelude::*;
+
+use super::cases::format_of;
+use super::decode::Unquantised;
+use super::format::{STRIP, WeightFormat, place_of};
+use super::pack::{pack_int4, pack_scales};
+
+#[case(sizes(n = [64, 200, 1], k = [128, 296, 2]))]
+fn weight_only_pack_int4(case: &mut Case) -> CaseResult {
+    let [n, k] = ["n", "k"].map(|name| case.size(name));
+    let format = format_of(0, false);
+    let weights = case.integers::<u8>("weights", [n, k / 2], 0..256);
+    let words = case.output::<u32>("words", [format.words([n, k])]);
+    let arguments = (&weights, (k / 2) as i64, 1, &words, n as i32, k as i32);
+    case.launch(pack_int4, WeightFormat::blocks([n, k]), arguments)?;
+    let mut want = vec![0_u32; format.words([n, k])];
+    for row in 0..n {
+        for at in 0..k {
+            let (word, bit) = place_of([row, at], k);
+            let both = u32::from(weights[[row, at / 2]]);
+            want[word] |= (both >> (at % 2 * 4) & 15) << bit;
+        }
+    }
+    case.expect(&words, |[at]: [usize; 1]| f64::from(want[at]), Exactly)
+}
+
+fn scales<T: Unquantised>(case: &mut Case) -> CaseResult {
+    let [n, k, group] = ["n", "k", "group"].map(|name| case.size(name));
+    let has_zeros = case.size("zeros") == 1;
+    let format = format_of(group, has_zeros);
+    let groups = format.group.count(k);
+    let scales = case.normal::<T>("scales", [n, groups]);
+    let zeros = case.integers::<u8>("of_groups", [n, groups], 0..16);
+    let packed = case.output::<T>("packed", [format.scales([n, k])]);
+    let step = groups as i64;
+    case.launch(
+        fixed(pack_scales::<T>, has_zeros),
+        [format.groups(k), n.div_ceil(STRIP)],
+        (
+            &scales,
+            step,
+            1,
+            &zeros,
+            step,
+            1,
+            &packed,
+            n as i32,
+            groups as i32,
+        ),
+    )?;
+    let mut want = vec![0.0; format.scales([n, k])];
+    if has_zeros {
+        let blocks = want.chunks_mut(STRIP).skip(1).step_by(2);
+        blocks.for_each(|block| block.fill(f64::from(T::BASE)));
+    }
+    for row in 0..n {
+        for group in 0..groups {
+            let at = format.scale_place([row, group], k);
+            want[at] = scales[[row, group]].number().to_f64();
+            if has_zeros {
+                want[at + STRIP] += f64::from(zeros[[row, group]]);
+            }
+        }
+    }
+    case.expect(&packed, |[at]: [usize; 1]| want[at], Exactly)
+}
+
+#[case(sizes(n = [64, 200, 1, 72], k = [128, 288, 64, 50], group = [128, 32, 64, 0], zeros = [0, 1, 0, 1]))]
+fn weight_only_pack_scales_bf16(case: &mut Case) -> CaseResult {
+    scales::<bf16>(case)
+}
+
+#[case(sizes(n = [72], k = [288], group = [32], zeros = [1]))]
+fn weight_only_pack_scales_f16(case: &mut Case) -> CaseResult {
+    scales::<f16>(case)
+}

@@ -1,0 +1,299 @@
+//! Which tile computes a product with packed weights, in how many CTAs.
+
+use std::fmt;
+
+use super::few::FewWeights;
+use super::format::{BLOCK_WORDS, CHUNK, STEP, STRIP, WeightFormat};
+use super::many::ManyWeights;
+use crate::products::dense::ManyTile;
+use crate::products::plan::{Instance, MULTIPROCESSORS, Need, Plan};
+
+const fn few([ctas, groups, parts, columns, stages]: [usize; 5]) -> FewWeights {
+    FewWeights {
+        ctas,
+        groups,
+        parts,
+        columns,
+        stages,
+    }
+}
+
+/// The tiles that calls choose from.
+pub const FEW: [FewWeights; 20] = [
+    few([1, 2, 2, 8, 16]),
+    few([2, 2, 2, 8, 16]),
+    few([4, 2, 2, 8, 8]),
+    few([1, 1, 4, 8, 16]),
+    few([2, 1, 4, 8, 16]),
+    few([4, 1, 2, 8, 8]),
+    few([1, 2, 2, 16, 16]),
+    few([2, 2, 2, 16, 16]),
+    few([4, 2, 2, 16, 8]),
+    few([1, 1, 4, 16, 16]),
+    few([2, 1, 4, 16, 16]),
+    few([4, 1, 2, 16, 8]),
+    few([1, 2, 2, 32, 8]),
+    few([2, 2, 2, 32, 8]),
+    few([4, 2, 2, 32, 8]),
+    few([1, 1, 4, 32, 8]),
+    few([2, 1, 4, 32, 8]),
+    few([1, 2, 2, 64, 4]),
+    few([2, 2, 2, 64, 4]),
+    few([4, 2, 2, 64, 4]),
+];
+
+const fn many([groups, columns, stages]: [usize; 3]) -> ManyWeights {
+    ManyWeights {
+        groups,
+        columns,
+        stages,
+    }
+}
+
+/// The tiles that calls with many rows choose from.
+pub const MANY: [ManyWeights; 2] = [many([2, 256, 5]), many([2, 128, 8])];
+
+/// Bytes of a chunk of 64 along K of strips, with its scales.
+fn chunk_bytes(groups: usize, format: WeightFormat) -> usize {
+    let scales = format.in_step().div_ceil(2) * format.kinds() * STRIP * 2;
+    groups * (BLOCK_WORDS / 2 * 4 + scales)
+}
+
+impl ManyWeights {
+    /// The same with as many of its stages as shared memory has room for beside results of so many bytes.
+    pub(super) fn fitted(self, format: WeightFormat, result_bytes: usize) -> ManyWeights {
+        let stage = chunk_bytes(self.groups, format) + self.columns * CHUNK * 2;
+        let others = self.columns * STRIP * result_bytes + BARRIERS_BYTES;
+        let room = tilekit::target::SM_90A.cta.shared_bytes as usize - others;
+        ManyWeights {
+            stages: self.stages.min(room / stage),
+            ..self
+        }
+    }
+}
+
+/// The fewest programs with as many waves.
+pub(super) fn programs_of(tile: ManyWeights, [m, n]: [usize; 2]) -> usize {
+    let [rows, columns] = tile.shape();
+    let tiles = n.div_ceil(rows) * m.div_ceil(columns);
+    tiles.div_ceil(tiles.div_ceil(MULTIPROCESSORS).max(1))
+}
+
+impl FewWeights {
+    /// The same with as many of its stages as shared memory has room for beside sums, a multiple of the parts: a stage is always of the same one, which else would wait for a phase
+    /// of its mbarrier while the one before is not complete, and a wait tells but the last two apart.
+    pub(super) fn fitted(self, format: WeightFormat) -> FewWeights {
+        let words = self.groups * BLOCK_WORDS * 4;
+        let scales = self.groups * format.in_step() * format.kinds() * STRIP * 2;
+        let stage = words + scales + self.columns * STEP * 2;
+        let sums = self.groups * STRIP * self.columns * 4;
+        // What CTAs of a cluster send, and get, of which there are as many parts as CTAs, 8 columns each or more.
+        let adders = self.ctas.min(self.columns / 8);
+        let exchanged = if self.ctas > 1 {
+            sums + sums * self.ctas / adders
+        } else {
+            0
+        };
+        let others = exchanged + sums * (self.parts - 1) + BARRIERS_BYTES;
+        let room = tilekit::target::SM_90A.cta.shared_bytes as usize - others;
+        let stages = self.stages.min(room / stage);
+        FewWeights {
+            stages: stages - stages % self.parts,
+            ..self
+        }
+    }
+}
+
+/// Room for mbarriers, and what aligns tiles.
+const BARRIERS_BYTES: usize = 2048;
+
+/// Steps along K that each CTA of a cluster has at least: fewer cost less than the exchange of parts.
+const LEAST_STEPS: usize = 4;
+
+/// The kernel of a product with packed weights, and its tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WeightTile {
+    /// Few rows of activations: CTAs share the steps along K.
+    Few(FewWeights),
+    /// Many.
+    Many(ManyWeights),
+}
+
+/// How a product with packed weights is computed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WeightPlan {
+    /// Its tile.
+    pub tile: WeightTile,
+    /// The grid, in CTAs.
+    pub grid: [usize; 2],
+    /// The predicted time.
+    pub microseconds: f64,
+    pub(super) format: WeightFormat,
+}
+
+impl WeightPlan {
+    /// The plan for this M, N, K, none of them 0, and results of so many bytes.
+    pub fn best(size: [usize; 3], format: WeightFormat, result_bytes: usize) -> WeightPlan {
+        if size[0] <= MOST_FEW {
+            return WeightPlan::few(size, format);
+        }
+        let [x, y] = MANY.map(|tile| WeightPlan::many(tile, size, format, result_bytes));
+        if y.microseconds < x.microseconds {
+            y
+        } else {
+            x
+        }
+    }
+
+    /// The narrowest tile that holds all rows of activations, of those the one with the fewest blocks for a multiprocessor.
+    fn few([m, n, k]: [usize; 3], format: WeightFormat) -> WeightPlan {
+        let columns = m.next_power_of_two().clamp(8, MOST_FEW);
+        let of_width = FEW.into_iter().filter(|tile| tile.columns == columns);
+        let ctas = |tile: &FewWeights| grid_of(*tile, [m, n]).iter().product::<usize>();
+        let fits = |tile: &FewWeights| {
+            let has_steps = k.div_ceil(STEP) / tile.ctas >= LEAST_STEPS;
+            tile.ctas == 1 || (ctas(tile) <= MULTIPROCESSORS && has_steps)
+        };
+        let work = |tile: &FewWeights| {
+            let waves = ctas(tile).div_ceil(MULTIPROCESSORS);
+            let blocks = tile.groups * k.div_ceil(STEP).div_ceil(tile.ctas);
+            (waves * blocks, waves, tile.ctas)
+        };
+        let tile = of_width.filter(fits).min_by_key(work);
+        let tile = tile.expect("each width has a tile of one CTA, which fits any size");
+        let tile = tile.fitted(format);
+        let grid = grid_of(tile, [m, n]);
+        let bytes = format.words([n, k]) * 4 + format.scales([n, k]) * 2 + 2 * m * (k + n);
+        WeightPlan {
+            tile: WeightTile::Few(tile),
+            grid,
+            microseconds: bytes as f64 / 4.25e6 + 3.5,
+            format,
+        }
+    }
+
+    /// The time is that of a product of 16-bit types with this tile.
+    fn many(
+        tile: ManyWeights,
+        [m, n, k]: [usize; 3],
+        format: WeightFormat,
+        result_bytes: usize,
+    ) -> WeightPlan {
+        let tile = tile.fitted(format, result_bytes);
+        let like = ManyTile {
+            groups: tile.groups,
+            rows: STRIP,
+            columns: tile.columns,
+            stages: tile.stages,
+        };
+        let plan = Plan::of(Instance::Many(like), &Need::of_16_bits([n, m, k]));
+        WeightPlan {
+            tile: WeightTile::Many(tile),
+            grid: [programs_of(tile, [m, n]), 1],
+            microseconds: plan.microseconds,
+            format,
+        }
+    }
+
+    /// Whether every CTA has as many steps as the ring has stages.
+    pub(super) fn fills_rings(&self, k: usize) -> bool {
+        match self.tile {
+            WeightTile::Few(tile) => k.div_ceil(STEP) / tile.ctas >= tile.stages,
+            WeightTile::Many(_) => false,
+        }
+    }
+}
+
+/// Rows of activations of [`WeightTile::Few`], at most.
+const MOST_FEW: usize = 64;
+
+/// CTAs along the rows of weights, and along those of activations.
+pub(super) fn grid_of(tile: FewWeights, [m, n]: [usize; 2]) -> [usize; 2] {
+    [
+        n.div_ceil(tile.groups * STRIP) * tile.ctas,
+        m.div_ceil(tile.columns),
+    ]
+}
+
+impl fmt::Display for WeightTile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WeightTile::Few(tile) => write!(
+                f,
+                "{}x{} by {} CTAs along K",
+                tile.groups * STRIP,
+                tile.columns,
+                tile.ctas
+            ),
+            WeightTile::Many(tile) => write!(f, "{}x{}", tile.groups * STRIP, tile.columns),
+        }
+    }
+}
+
+impl fmt::Display for WeightPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.grid.iter().product::<usize>();
+        write!(
+            f,
+            "{}: {}, {all} CTAs, {:.1} us",
+            self.format, self.tile, self.microseconds
+        )
+    }
+}
+
+/// How a call computes its product.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeightCallPlan {
+    /// The tile and its grid; none where there is nothing to multiply.
+    pub product: Option<WeightPlan>,
+    /// What is copied, and why.
+    pub copies: Vec<String>,
+}
+
+impl fmt::Display for WeightCallPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.product {
+            Some(plan) => write!(f, "{plan}")?,
+            None => write!(f, "no product")?,
+        }
+        self.copies
+            .iter()
+            .try_for_each(|copy| write!(f, "; {copy}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::WeightGroup;
+    use super::*;
+
+    #[track_caller]
+    fn check(size: [usize; 3], expected: &str) {
+        let format = WeightFormat {
+            group: WeightGroup::Of(128),
+            has_zeros: false,
+        };
+        let plan = WeightPlan::best(size, format, 2).to_string();
+        assert_eq!(plan, expected, "{size:?}");
+    }
+
+    #[test]
+    fn clusters_fill_the_multiprocessors_where_k_is_long() {
+        check(
+            [16, 4096, 14336],
+            "int4_of_128: 64x16 by 2 CTAs along K, 128 CTAs, 10.8 us",
+        );
+        check(
+            [64, 8192, 8192],
+            "int4_of_128: 128x64 by 2 CTAs along K, 128 CTAs, 12.1 us",
+        );
+        check(
+            [1, 14336, 4096],
+            "int4_of_128: 128x8 by 1 CTAs along K, 112 CTAs, 10.6 us",
+        );
+        check(
+            [3, 100, 128],
+            "int4_of_128: 64x8 by 1 CTAs along K, 2 CTAs, 3.5 us",
+        );
+    }
+}

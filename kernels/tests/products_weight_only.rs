@@ -1,0 +1,286 @@
+//! Products with packed weights as a program calls them, on the emulator.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here ends the test at its line"
+)]
+
+use tilekit::Buffer;
+use tilekit::prelude::*;
+use tilekit_kernels::products::weight_only::{
+    HostWeights, Int4Weights, PackedWeights, Unquantised, WeightFormat, WeightGroup,
+};
+use tilekit_kernels::products::{Activation, Axis, Options, Products};
+
+fn device() -> (Device, Stream, Products) {
+    let device = Device::emulator();
+    let (stream, products) = (Stream::new(&device).unwrap(), Products::new(&device));
+    (device, stream, products)
+}
+
+fn number(at: usize) -> f32 {
+    (at * 37 / 7 % 5) as f32 - 2.0
+}
+
+const fn format(group: WeightGroup, has_zeros: bool) -> WeightFormat {
+    WeightFormat { group, has_zeros }
+}
+
+/// Weights of the host, and what they stand for.
+struct Weights {
+    shape: [usize; 2],
+    format: WeightFormat,
+    q: Vec<u8>,
+    scales: Vec<f32>,
+    zeros: Vec<u8>,
+}
+
+impl Weights {
+    fn new(shape: [usize; 2], format: WeightFormat) -> Self {
+        let groups = shape[0] * format.group.count(shape[1]);
+        Weights {
+            shape,
+            format,
+            q: (0..shape[0] * shape[1])
+                .map(|at| (at * 29 / 3 % 16) as u8)
+                .collect(),
+            scales: (0..groups).map(|at| [0.5, 1.0, 0.25][at % 3]).collect(),
+            zeros: (0..groups).map(|at| (at * 7 % 16) as u8).collect(),
+        }
+    }
+
+    fn zeros(&self) -> Option<&[u8]> {
+        self.format.has_zeros.then_some(&*self.zeros)
+    }
+
+    fn on_host(&self) -> HostWeights<'_> {
+        HostWeights {
+            weights: &self.q,
+            scales: &self.scales,
+            zeros: self.zeros(),
+        }
+    }
+
+    /// Packed by the host, and by the device.
+    fn packed<T: Unquantised>(
+        &self,
+        (device, stream, products): &(Device, Stream, Products),
+        from: impl Fn(f32) -> T,
+    ) -> [PackedWeights<T>; 2] {
+        let [n, k] = self.shape;
+        let groups = self.format.group.count(k);
+        let by_host = PackedWeights::from_host(device, self.on_host(), self.shape, self.format);
+        let pairs = self.q.chunks(2).map(|two| two[0] | two[1] << 4);
+        let bytes = Buffer::from_slice(device, &pairs.collect::<Vec<_>>()).unwrap();
+        let scales = self.scales.iter().map(|&scale| from(scale));
+        let scales = Buffer::from_slice(device, &scales.collect::<Vec<_>>()).unwrap();
+        let zeros = Buffer::from_slice(device, &self.zeros).unwrap();
+        let of_zeros = zeros.view([n, groups]);
+        let given = Int4Weights {
+            weights: &bytes.view([n, k / 2]),
+            scales: &scales.view([n, groups]),
+            zeros: self.format.has_zeros.then_some(&of_zeros),
+        };
+        let by_device = products.pack_int4(stream, given, self.format);
+        [by_host.unwrap(), by_device.unwrap()]
+    }
+
+    fn meant(&self, row: usize, at: usize) -> f32 {
+        let k = self.shape[1];
+        let group = match self.format.group {
+            WeightGroup::Of(weights) => at / weights,
+            WeightGroup::Row => 0,
+        };
+        let own = row * self.format.group.count(k) + group;
+        let zero = self.zeros().map_or(8, |zeros| zeros[own]);
+        let q = self.q[row * k + at];
+        self.scales[own] * (f32::from(q) - f32::from(zero))
+    }
+
+    fn product(&self, x: &[f32], m: usize) -> Vec<f32> {
+        let [n, k] = self.shape;
+        let places = (0..m).flat_map(|i| (0..n).map(move |j| (i, j)));
+        let sum = |(i, j)| (0..k).map(|l| x[i * k + l] * self.meant(j, l)).sum();
+        places.map(sum).collect()
+    }
+}
+
+#[track_caller]
+fn check(y: &Buffer<bf16>, want: impl IntoIterator<Item = f32>) {
+    for (at, (got, want)) in y.to_vec().unwrap().into_iter().zip(want).enumerate() {
+        assert_eq!(got, bf16::from_f32(want), "element {at}");
+    }
+}
+
+#[test]
+fn weights_packed_by_host_and_device_are_multiplied_alike() {
+    let all = device();
+    let (device, stream, products) = &all;
+    let groups = [
+        (WeightGroup::Of(128), false),
+        (WeightGroup::Of(32), true),
+        (WeightGroup::Row, true),
+    ];
+    for (group, has_zeros) in groups {
+        for [m, n, k] in [[1, 8, 256], [130, 137, 384], [3, 72, 1280]] {
+            let weights = Weights::new([n, k], format(group, has_zeros));
+            let x: Vec<f32> = (0..m * k).map(number).collect();
+            let elements: Vec<bf16> = x.iter().map(|&x| bf16::from_f32(x)).collect();
+            let x_there = Buffer::from_slice(device, &elements).unwrap();
+            let [by_host, by_device] = weights.packed(&all, bf16::from_f32);
+            assert_eq!(
+                by_host.words().to_vec().unwrap(),
+                by_device.words().to_vec().unwrap()
+            );
+            for packed in [by_host, by_device.constant()] {
+                let y = Buffer::<bf16>::zeros(device, m * n).unwrap();
+                let (x, y_there) = (x_there.view([m, k]), y.view([m, n]));
+                products
+                    .weight_only(stream, &x, &packed, &y_there, &Options::default())
+                    .unwrap();
+                check(
+                    &y,
+                    weights.product(&elements.iter().map(|x| x.to_f32()).collect::<Vec<_>>(), m),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn results_have_what_the_options_say_and_lie_in_any_way() {
+    let all = device();
+    let (device, stream, products) = &all;
+    let [m, n, k] = [5, 40, 128];
+    let weights = Weights::new([n, k], format(WeightGroup::Of(64), false));
+    let x: Vec<f32> = (0..m * k).map(number).collect();
+    // Columns of X follow each other, and those of Y.
+    let turned = (0..k * m).map(|at| bf16::from_f32(x[at % m * k + at / m]));
+    let x_there = Buffer::from_slice(device, &turned.collect::<Vec<_>>()).unwrap();
+    let bias: Vec<bf16> = (0..n).map(|j| bf16::from_f32(number(j))).collect();
+    let bias_there = Buffer::from_slice(device, &bias).unwrap();
+    let packed = &weights.packed(&all, bf16::from_f32)[0];
+    let y = Buffer::<bf16>::zeros(device, m * n).unwrap();
+    let options = Options {
+        bias: Some((&bias_there, Axis::Columns)),
+        activation: Activation::Relu,
+        ..Options::default()
+    };
+    let x_view = x_there.view([m, k]).with_strides([1, m]);
+    let y_view = y.view([m, n]).with_strides([1, m]);
+    products
+        .weight_only(stream, &x_view, packed, &y_view, &options)
+        .unwrap();
+    let sums = weights.product(&x, m);
+    let want = |at: usize| {
+        let (i, j) = (at % m, at / m);
+        (sums[i * n + j] + bias[j].to_f32()).max(0.0)
+    };
+    check(&y, (0..m * n).map(want));
+    let plan = products.plan_weight_only(&x_view, packed, &y_view, &options);
+    assert_eq!(
+        plan.unwrap().to_string(),
+        "int4_of_64: 64x8 by 1 CTAs along K, 1 CTAs, 3.5 us; `x` copied: strides 1 and 5, where rows of 128 are taken; \
+         `y` copied: strides 1 and 5, where rows of 40 are taken"
+    );
+}
+
+#[test]
+fn sizes_without_elements() {
+    let all = device();
+    let (device, stream, products) = &all;
+    for [m, n, k] in [[0, 16, 128], [4, 0, 128], [4, 16, 0]] {
+        let weights = Weights::new([n, k], format(WeightGroup::Of(128), true));
+        let x = Buffer::from_slice(device, &vec![bf16::ONE; m * k]).unwrap();
+        for packed in weights.packed(&all, bf16::from_f32) {
+            let y = Buffer::from_slice(device, &vec![bf16::NAN; m * n]).unwrap();
+            let (x, y_view) = (x.view([m, k]), y.view([m, n]));
+            products
+                .weight_only(stream, &x, &packed, &y_view, &Options::default())
+                .unwrap();
+            check(&y, vec![0.0; m * n]);
+        }
+    }
+}
+
+#[track_caller]
+fn refused<T>(result: tilekit_kernels::products::Result<T>, expected: &str) {
+    let error = result.err().map(|error| error.to_string());
+    assert_eq!(error.as_deref(), Some(expected));
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let all = device();
+    let (device, stream, products) = &all;
+    let of_128 = format(WeightGroup::Of(128), false);
+    let own = Weights::new([16, 128], of_128);
+    let on_host = |shape, format| {
+        PackedWeights::<bf16>::from_host(device, own.on_host(), shape, format).map(|_| ())
+    };
+    refused(
+        on_host([16, 96], of_128),
+        "product: `shape`: found rows of 96 weights; expected a multiple of 128, the group: pad rows with weights that are zero",
+    );
+    refused(
+        on_host([16, 128], format(WeightGroup::Of(48), false)),
+        "product: `format.group`: found groups of 48; expected groups of 32, 64 or 128, or whole rows: `WeightGroup::Row`",
+    );
+    refused(
+        on_host([8, 128], of_128),
+        "product: `host.weights`: found 2048 numbers; expected 1024: those of 8 rows of 128 weights",
+    );
+    refused(
+        on_host([16, 128], format(WeightGroup::Of(128), true)),
+        "product: `host.zeros`: found none; expected zeros: the format has them",
+    );
+    let large = HostWeights {
+        weights: &[16; 128],
+        scales: &[1.0],
+        zeros: None,
+    };
+    refused(
+        PackedWeights::<bf16>::from_host(device, large, [1, 128], of_128),
+        "product: `host.weights`: found a number beyond 15 at 0; expected numbers of 4 bits, from 0 to 15, one in a byte",
+    );
+    let words = Buffer::<u32>::zeros(device, 1000).unwrap();
+    let scales = Buffer::<bf16>::zeros(device, 64).unwrap();
+    refused(
+        PackedWeights::new(words, scales, [16, 128], of_128),
+        "product: `words`: found 1000 elements; expected 1024: those of 16 rows of 128 weights, as `WeightFormat` counts them",
+    );
+    let bytes = Buffer::<u8>::zeros(device, 16 * 64).unwrap();
+    let scales = Buffer::<bf16>::zeros(device, 32).unwrap();
+    let given = Int4Weights {
+        weights: &bytes.view([16, 64]),
+        scales: &scales.view([16, 2]),
+        zeros: None,
+    };
+    refused(
+        products.pack_int4(stream, given, of_128),
+        "product: `scales`: found shape [16, 2]; expected [16, 1]: one for each group of each row of weights",
+    );
+    let packed = &own.packed(&all, bf16::from_f32)[0];
+    let x = Buffer::<bf16>::zeros(device, 4 * 128).unwrap();
+    let y = Buffer::<bf16>::zeros(device, 4 * 16).unwrap();
+    let call = |x_shape: [usize; 2], y_shape: [usize; 2], strides: [usize; 2]| {
+        let y = y.view(y_shape).with_strides(strides);
+        products.weight_only(stream, &x.view(x_shape), packed, &y, &Options::default())
+    };
+    refused(
+        call([4, 64], [4, 16], [16, 1]),
+        "product: `x`: found 64 columns; expected 128, those of the weights",
+    );
+    refused(
+        call([4, 128], [4, 8], [16, 1]),
+        "product: `y`: found shape [4, 8]; expected [4, 16]: the rows of x, the rows of weights",
+    );
+    refused(
+        call([4, 128], [4, 16], [0, 1]),
+        "product: `y`: found 4x16 with strides 0 and 1; expected rows or columns that do not overlap",
+    );
+    refused(
+        call([5, 128], [5, 16], [16, 1]),
+        "product: `x`: found a matrix that ends at element 640; expected one inside of its buffer of 512 elements",
+    );
+}
