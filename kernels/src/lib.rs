@@ -9,9 +9,12 @@
 //!
 //! [`products`] has the kernels of matrix products, and the plan that says which of them computes a product, in how many CTAs.
 //!
+//! [`convolution`] has convolutions of images, and gradients of images.
+//!
 //! [`training`] has the kernels of training steps that memory bounds: gradients of norms, softmax and activations, cross entropy, `AdamW`.
 
 pub mod attention;
+pub mod convolution;
 mod error;
 mod handles;
 mod philox;

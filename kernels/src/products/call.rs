@@ -83,6 +83,8 @@ pub(super) enum Which {
     Weights(WeightWhich),
     /// From elements along this dimension to elements along that one.
     Repack(usize, usize),
+    /// A kernel of another module, by a name that says what it is compiled for.
+    Named(String),
 }
 
 impl Products {
@@ -280,7 +282,7 @@ impl Products {
         &self.device
     }
 
-    pub(super) fn compiler(&self) -> &Compiler {
+    pub(crate) fn compiler(&self) -> &Compiler {
         &self.compiler
     }
 
@@ -325,6 +327,15 @@ impl Products {
         }
         plans.insert(need, plan);
         plan
+    }
+
+    /// A kernel of another module, loaded at its first use: of these types, by a name that says what else it is compiled for.
+    pub(crate) fn named<H: 'static>(
+        &self,
+        (types, name): (TypeId, String),
+        compile: impl FnOnce() -> tilekit::Result<CompiledKernel<H>>,
+    ) -> Result<LoadedKernel<H>> {
+        self.kernel((types, Which::Named(name)), compile)
     }
 
     /// A kernel, loaded at its first use.

@@ -32,7 +32,7 @@ impl ManyTile {
     }
 
     /// Registers of a consumer thread, and of a thread that loads or stores.
-    pub(super) fn registers(self) -> [u32; 2] {
+    pub(crate) fn registers(self) -> [u32; 2] {
         if self.groups == 3 {
             [160, 32]
         } else {
@@ -54,7 +54,7 @@ impl fmt::Display for ManyTile {
 }
 
 /// Rows of tiles in a group, such that a wave of tiles reads the fewest rows of A and B.
-pub(super) fn rows_of_group([rows, columns]: [usize; 2]) -> usize {
+pub(crate) fn rows_of_group([rows, columns]: [usize; 2]) -> usize {
     let read = |group: usize| group * rows + MULTIPROCESSORS.div_ceil(group) * columns;
     [4, 8, 16, 32]
         .into_iter()
@@ -64,15 +64,15 @@ pub(super) fn rows_of_group([rows, columns]: [usize; 2]) -> usize {
 
 /// The tiles of all products of a batch, one product after the other.
 #[derive(Clone, Copy, Aggregate)]
-struct Tiles {
-    of_product: GroupedRows,
-    batches: Scalar<i32>,
-    is_batched: bool,
+pub(crate) struct Tiles {
+    pub(crate) of_product: GroupedRows,
+    pub(crate) batches: Scalar<i32>,
+    pub(crate) is_batched: bool,
 }
 
 impl Tiles {
     #[device]
-    fn of_program(self) -> Range<i32> {
+    pub(crate) fn of_program(self) -> Range<i32> {
         let count = self.of_product.count();
         let all = if self.is_batched {
             count * self.batches
@@ -84,7 +84,7 @@ impl Tiles {
 
     /// Product, row and column of tiles.
     #[device]
-    fn place(self, tile: Scalar<i32>) -> [Scalar<i32>; 3] {
+    pub(crate) fn place(self, tile: Scalar<i32>) -> [Scalar<i32>; 3] {
         let (batch, tile) = if self.is_batched {
             let count = self.of_product.count();
             (tile / count, tile % count)

@@ -12,11 +12,11 @@ pub struct Data<O> {
     pub alpha: Scalar<f32>,
     /// The factor of the source.
     pub beta: Scalar<f32>,
-    pub(super) source: Ptr<O>,
-    pub(super) source_pitch: Scalar<i32>,
-    pub(super) source_batch: Scalar<i64>,
-    pub(super) bias: Ptr<O>,
-    pub(super) scales: [Ptr<f32>; 2],
+    pub(crate) source: Ptr<O>,
+    pub(crate) source_pitch: Scalar<i32>,
+    pub(crate) source_batch: Scalar<i64>,
+    pub(crate) bias: Ptr<O>,
+    pub(crate) scales: [Ptr<f32>; 2],
 }
 
 /// Where sums stand in the result, and the numbers of the call. Rows and columns are tensors that broadcast against the sums.

@@ -10,7 +10,7 @@ pub(super) const INSTRUCTION_ROWS: usize = 64;
 pub(super) const STAGE_BYTES: usize = 128;
 
 /// Bytes of which tensor maps want addresses and pitches to be multiples.
-pub(super) const UNIT_BYTES: usize = 16;
+pub(crate) const UNIT_BYTES: usize = 16;
 
 /// Elements of K in a stage.
 pub(super) const fn depth<T>() -> usize {
@@ -18,7 +18,7 @@ pub(super) const fn depth<T>() -> usize {
 }
 
 /// Elements of which addresses and pitches are multiples.
-pub(super) const fn unit<T>() -> usize {
+pub(crate) const fn unit<T>() -> usize {
     UNIT_BYTES / size_of::<T>()
 }
 

@@ -6,16 +6,16 @@ use super::epilogue::{Data, Epilogue, Place};
 
 /// Where a warpgroup's sums stand in the result, and the numbers of the call.
 #[derive(Clone, Copy)]
-pub(super) struct Finished<O> {
+pub(crate) struct Finished<O> {
     /// Its first row and column there.
-    pub(super) first: [Scalar<i32>; 2],
+    pub(crate) first: [Scalar<i32>; 2],
     /// Which product of a batch.
-    pub(super) batch: Scalar<i32>,
+    pub(crate) batch: Scalar<i32>,
     /// Rows and columns of the result.
-    pub(super) size: [Scalar<i32>; 2],
+    pub(crate) size: [Scalar<i32>; 2],
     /// Rows of the sums are columns of the result, and so of the buffer.
-    pub(super) turned: bool,
-    pub(super) data: Data<O>,
+    pub(crate) turned: bool,
+    pub(crate) data: Data<O>,
 }
 
 /// Columns that an epilogue finishes at a time: what it reads for all of a tile does not fit the registers beside the sums.
@@ -28,7 +28,7 @@ fn width_of(columns: usize) -> usize {
 impl<O: Numeric> Finished<O> {
     /// Stores what the epilogue makes of the sums.
     #[track_caller]
-    pub(super) fn store<S: Numeric>(
+    pub(crate) fn store<S: Numeric>(
         self,
         epilogue: impl Epilogue<O>,
         sums: Tensor<S>,

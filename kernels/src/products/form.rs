@@ -86,7 +86,7 @@ impl<I: fmt::Display, E: super::epilogue::Named> fmt::Display for Form<I, E> {
 }
 
 /// The widest swizzle whose rows divide rows of `columns` elements.
-pub(super) fn swizzle_of<T: Element>(columns: usize) -> NvmmaSwizzle {
+pub(crate) fn swizzle_of<T: Element>(columns: usize) -> NvmmaSwizzle {
     let bytes = columns * size_of::<T>();
     if bytes.is_multiple_of(128) {
         Nvmma::B128
@@ -119,7 +119,7 @@ impl Side {
 }
 
 /// A block of a matrix, or of one of several.
-pub(super) fn block_of([rows, columns]: [usize; 2], is_batched: bool) -> Dims {
+pub(crate) fn block_of([rows, columns]: [usize; 2], is_batched: bool) -> Dims {
     let block = Dims::from([rows as u32, columns as u32]);
     if is_batched {
         block.with_inserted(0, 1)

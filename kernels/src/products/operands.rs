@@ -20,7 +20,7 @@ pub(super) type Workspaces = HashMap<(TypeId, u64, Role), Box<dyn Any + Send>>;
 
 /// A matrix of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Role {
+pub(crate) enum Role {
     X,
     Y,
     Result,
@@ -170,7 +170,7 @@ impl Products {
     }
 
     /// Memory of a stream for a copy, of so many elements or more.
-    pub(super) fn workspace<T: DeviceElement>(
+    pub(crate) fn workspace<T: DeviceElement>(
         &self,
         stream: &Stream,
         role: Role,

@@ -1,0 +1,23 @@
+//! Convolutions of images, channels last, and the gradient of an image.
+//!
+//! [`Convolutions`] is what a program calls: it checks tensors and [`Options`], copies what no im2col map takes, chooses a tile by the model of products' time, and
+//! launches. Below it is [`implicit::convolve`], a product whose operand A is gathered by TMA loads in im2col mode; what it is compiled for is a [`form::Form`].
+
+mod call;
+mod cases;
+mod check;
+mod error;
+pub mod form;
+pub mod implicit;
+mod launch;
+mod options;
+pub mod pad;
+mod plan;
+mod shape;
+mod walk;
+
+pub use crate::products::Activation;
+pub use call::{Convolutions, Pixel};
+pub use check::CallPlan;
+pub use error::{Error, Result};
+pub use options::Options;

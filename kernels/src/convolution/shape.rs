@@ -1,0 +1,190 @@
+//! The sizes of a convolution, and what follows from them.
+
+use tilekit::prelude::*;
+use tilekit::target::SM_90A;
+use tilekit::{TensorSource, TensorView};
+
+use crate::products::factor::unit;
+
+/// One dimension of images: depth, height or width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Along {
+    /// Input pixels.
+    pub(super) input: usize,
+    /// Output pixels.
+    pub(super) output: usize,
+    /// Taps of a filter.
+    pub(super) taps: usize,
+    /// Input pixels from one output pixel to the next.
+    pub(super) stride: usize,
+    /// The input pixel under the first tap of the first output pixel: minus the padding.
+    pub(super) lower: i64,
+    /// Input pixels from one tap to the next.
+    pub(super) dilation: usize,
+}
+
+impl Along {
+    /// A dimension that images do not have.
+    pub(super) const NONE: Along = Along {
+        input: 1,
+        output: 1,
+        taps: 1,
+        stride: 1,
+        lower: 0,
+        dilation: 1,
+    };
+
+    /// With as many output pixels as fit; none if filters are larger than what they are moved over.
+    pub(super) fn new(
+        [input, taps]: [usize; 2],
+        [stride, padding, dilation]: [usize; 3],
+    ) -> Option<Along> {
+        let padded = input.checked_add(padding.checked_mul(2)?)?;
+        let reach = taps.checked_sub(1)?.checked_mul(dilation)?;
+        let steps = padded.checked_sub(reach)?.checked_sub(1)? / stride;
+        Some(Along {
+            input,
+            output: steps + 1,
+            taps,
+            stride,
+            lower: -i64::try_from(padding).ok()?,
+            dilation,
+        })
+    }
+
+    /// From the end of the input to the end of the pixels that the first tap takes.
+    fn upper(&self) -> i64 {
+        let last = self.lower + (self.output as i64 - 1) * self.stride as i64;
+        last + 1 - self.input as i64
+    }
+
+    /// Whether an im2col map of `spatial` dimensions reaches its pixels.
+    fn fits(&self, spatial: usize) -> bool {
+        let limits = &SM_90A.tensor_map;
+        let Some(corners) = limits.corner_offsets(spatial + 2) else {
+            return false;
+        };
+        let corners = i64::from(*corners.start())..=i64::from(*corners.end());
+        let most_offset = (1 << (16 / spatial)) - 2;
+        let is_near = corners.contains(&self.lower) && corners.contains(&self.upper());
+        is_near
+            && (self.taps - 1) * self.dilation <= most_offset
+            && self.stride <= limits.element_stride as usize
+    }
+}
+
+/// A convolution: sizes and where taps lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    pub(super) images: usize,
+    /// Channels of a group.
+    pub(super) channels: usize,
+    /// Filters of a group.
+    pub(super) filters: usize,
+    pub(super) groups: usize,
+    /// Depth, height, width.
+    pub(super) along: [Along; 3],
+    pub(super) has_depth: bool,
+}
+
+impl Shape {
+    pub(super) fn taps(&self) -> usize {
+        self.along.iter().map(|along| along.taps).product()
+    }
+
+    /// Output pixels of all images.
+    pub(super) fn pixels(&self) -> usize {
+        let of_image: usize = self.along.iter().map(|along| along.output).product();
+        self.images * of_image
+    }
+
+    /// Dimensions of an image with its batch and its channels.
+    pub(super) fn rank(&self) -> u32 {
+        if self.has_depth { 5 } else { 4 }
+    }
+
+    /// The dimensions that the image's map has.
+    fn spatial(&self) -> &[Along] {
+        if self.has_depth {
+            &self.along
+        } else {
+            &self.along[1..]
+        }
+    }
+
+    /// Whether an im2col map reaches all pixels.
+    pub(super) fn fits_maps(&self) -> bool {
+        let spatial = self.spatial();
+        spatial.iter().all(|along| along.fits(spatial.len()))
+    }
+
+    /// The convolution that gives the gradient of the image from that of the result, by filters whose taps run backwards, and that has channels for filters; of
+    /// strides of 1.
+    pub(super) fn gradient(&self) -> Option<Shape> {
+        let along = self.along.map(|along| Along {
+            input: along.output,
+            output: along.input,
+            lower: -along.lower - ((along.taps - 1) * along.dilation) as i64,
+            ..along
+        });
+        let is_dense = along.iter().all(|along| along.stride == 1);
+        is_dense.then_some(Shape {
+            channels: self.filters,
+            filters: self.channels,
+            along,
+            ..*self
+        })
+    }
+
+    /// Products and sums.
+    pub(super) fn flops(&self) -> usize {
+        2 * self.pixels() * self.groups * self.filters * self.channels * self.taps()
+    }
+
+    /// The image, whose pixels and channels follow each other, for im2col loads.
+    pub(super) fn image<'s, T: DeviceElement, S: TensorSource<T>>(
+        &self,
+        view: TensorView<'s, T, S>,
+    ) -> TensorView<'s, T, S> {
+        let spatial = self.spatial();
+        let mut shape = vec![self.images];
+        shape.extend(spatial.iter().map(|along| along.input));
+        shape.push(self.channels * self.groups);
+        self.windowed(view.with_shape(shape.as_slice()))
+    }
+
+    /// A view of an image with the window and the steps of its im2col loads.
+    pub(super) fn windowed<'s, T: DeviceElement, S: TensorSource<T>>(
+        &self,
+        view: TensorView<'s, T, S>,
+    ) -> TensorView<'s, T, S> {
+        let spatial = self.spatial();
+        let lower: Vec<i32> = spatial.iter().map(|along| along.lower as i32).collect();
+        let upper: Vec<i32> = spatial.iter().map(|along| along.upper() as i32).collect();
+        let mut steps = vec![1];
+        steps.extend(spatial.iter().map(|along| along.stride as u32));
+        steps.push(1);
+        view.with_window(&lower, &upper).with_steps(&steps)
+    }
+
+    /// Filters `[filters, taps, channels]`, a tap at a time. Taps begin at multiples of 16 bytes.
+    pub(super) fn taps_of<T: DeviceElement, S: TensorSource<T>>(
+        view: TensorView<'_, T, S>,
+        [filters, taps, channels]: [usize; 3],
+    ) -> TensorView<'_, T, S> {
+        let view = view.with_shape([taps, filters, channels]);
+        let pitch = channels.next_multiple_of(unit::<T>());
+        view.with_strides([pitch, taps * pitch, 1])
+    }
+
+    /// The result, a group at a time, whose pixels begin every `pitch` elements for each group.
+    pub(super) fn result<'s, T: DeviceElement, S: TensorSource<T>>(
+        &self,
+        view: TensorView<'s, T, S>,
+        pitch: usize,
+    ) -> TensorView<'s, T, S> {
+        let [pixels, groups, filters] = [self.pixels(), self.groups, self.filters];
+        let view = view.with_shape([groups, pixels, filters]);
+        view.with_strides([pitch, groups * pitch, 1])
+    }
+}

@@ -1,0 +1,419 @@
+//! Convolutions as a program calls them, on the emulator.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here ends the test at its line"
+)]
+
+use tilekit::prelude::*;
+use tilekit::{Buffer, Device, TensorView};
+use tilekit_kernels::convolution::{Activation, Convolutions, Options};
+
+/// A tensor of small whole numbers, whose products and sums are exact, behind so many elements.
+struct Whole {
+    buffer: Buffer<f16>,
+    shape: Vec<usize>,
+    offset: usize,
+}
+
+impl Whole {
+    fn new(device: &Device, shape: &[usize], offset: usize, seed: usize) -> Whole {
+        let count = shape.iter().product::<usize>() + offset;
+        let number = |at: usize| f16::from_f32(((at * 37 + seed * 101) / 7 % 5) as f32 - 2.0);
+        let numbers: Vec<f16> = (0..count).map(number).collect();
+        Whole {
+            buffer: Buffer::from_slice(device, &numbers).unwrap(),
+            shape: shape.to_vec(),
+            offset,
+        }
+    }
+
+    fn view(&self) -> TensorView<'_, f16> {
+        let view = self.buffer.view(self.shape.as_slice());
+        view.with_offset(self.offset)
+    }
+
+    fn numbers(&self) -> Vec<f64> {
+        let all = self.buffer.to_vec().unwrap();
+        all[self.offset..].iter().map(|x| x.to_f64()).collect()
+    }
+}
+
+/// A convolution with a stride, a padding and a dilation for all dimensions.
+#[derive(Clone, Copy)]
+struct Sizes<'a> {
+    /// Images, pixels, channels.
+    x: &'a [usize],
+    /// Filters, taps; channels follow.
+    filters: &'a [usize],
+    groups: usize,
+    /// Stride, padding, dilation.
+    steps: [usize; 3],
+    offset: usize,
+}
+
+impl Sizes<'_> {
+    fn spatial(&self) -> usize {
+        self.x.len() - 2
+    }
+
+    fn result(&self) -> Vec<usize> {
+        let [stride, padding, dilation] = self.steps;
+        let mut shape = vec![self.x[0]];
+        for dim in 1..=self.spatial() {
+            let reach = (self.filters[dim] - 1) * dilation;
+            shape.push((self.x[dim] + 2 * padding - reach - 1) / stride + 1);
+        }
+        shape.push(self.filters[0]);
+        shape
+    }
+
+    /// Calls `f` with the places of an element of the result, of the image and of the filters, for each product.
+    fn each(&self, mut f: impl FnMut(usize, usize, usize)) {
+        let (spatial, out) = (self.spatial(), self.result());
+        let [stride, padding, dilation] = self.steps;
+        let (channels, filters) = (self.x[spatial + 1] / self.groups, self.filters[0]);
+        let index = |mut number: usize, shape: &[usize]| -> Vec<usize> {
+            let mut at = vec![0; shape.len()];
+            for (at, extent) in at.iter_mut().zip(shape).rev() {
+                (*at, number) = (number % extent, number / extent);
+            }
+            at
+        };
+        let taps: usize = self.filters[1..].iter().product();
+        for place in 0..out.iter().product() {
+            let at = index(place, &out);
+            let filter = at[spatial + 1];
+            for tap in 0..taps {
+                let of_tap = index(tap, &self.filters[1..]);
+                let under = (0..spatial).map(|dim| {
+                    let pixel =
+                        (at[1 + dim] * stride + of_tap[dim] * dilation).checked_sub(padding)?;
+                    Some(pixel).filter(|&pixel| pixel < self.x[1 + dim])
+                });
+                let Some(under) = under.collect::<Option<Vec<usize>>>() else {
+                    continue;
+                };
+                let pixel = under
+                    .iter()
+                    .zip(&self.x[1..])
+                    .fold(at[0], |all, (at, extent)| all * extent + at);
+                let first = filter / (filters / self.groups) * channels;
+                for channel in 0..channels {
+                    let image = pixel * channels * self.groups + first + channel;
+                    f(place, image, (filter * taps + tap) * channels + channel);
+                }
+            }
+        }
+    }
+
+    fn filters(&self) -> Vec<usize> {
+        let mut shape = self.filters.to_vec();
+        shape.push(self.x[self.spatial() + 1] / self.groups);
+        shape
+    }
+}
+
+#[track_caller]
+fn compare(got: &[f64], want: &[f64]) {
+    assert_eq!(got.len(), want.len());
+    let wrong = got
+        .iter()
+        .zip(want)
+        .position(|(got, want)| (got - want).abs() > 0.0);
+    assert_eq!(wrong.map(|at| (at, got[at], want[at])), None);
+}
+
+/// Runs a convolution and compares; `expected` is its plan without the time.
+#[track_caller]
+fn check(sizes: Sizes<'_>, expected: &str) {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let convolutions = Convolutions::new(&device);
+    let x = Whole::new(&device, sizes.x, sizes.offset, 1);
+    let filters = Whole::new(&device, &sizes.filters(), sizes.offset, 2);
+    let y = Whole::new(&device, &sizes.result(), sizes.offset, 3);
+    let [stride, padding, dilation] = sizes.steps.map(|number| [number]);
+    let options = Options {
+        stride: &stride,
+        padding: &padding,
+        dilation: &dilation,
+        groups: sizes.groups,
+        ..Options::default()
+    };
+    let before = y.buffer.to_vec().unwrap();
+    let plan = convolutions.plan(&x.view(), &filters.view(), &y.view(), &options);
+    let plan = plan.unwrap().to_string();
+    let (kernel, rest) = plan.split_once(" CTAs, ").unwrap();
+    let copies = rest.split_once(" us").unwrap().1;
+    assert_eq!(format!("{kernel}{copies}"), expected);
+    convolutions
+        .forward(&stream, &x.view(), &filters.view(), &y.view(), &options)
+        .unwrap();
+    stream.synchronize().unwrap();
+    let mut want = vec![0.0; sizes.result().iter().product()];
+    let (of_x, of_filters) = (x.numbers(), filters.numbers());
+    sizes.each(|out, image, filter| want[out] += of_x[image] * of_filters[filter]);
+    compare(&y.numbers(), &want);
+    // What lies before it is as it was.
+    let after = y.buffer.to_vec().unwrap();
+    assert_eq!(before[..sizes.offset], after[..sizes.offset]);
+}
+
+#[test]
+fn a_convolution_of_each_path() {
+    let sizes = Sizes {
+        x: &[2, 7, 9, 16],
+        filters: &[8, 3, 3],
+        groups: 1,
+        steps: [1, 1, 1],
+        offset: 0,
+    };
+    check(sizes, "128 pixels by 64 filters in steps of 16 channels, 1");
+    let stem = Sizes {
+        x: &[2, 15, 17, 3],
+        filters: &[16, 7, 7],
+        steps: [2, 3, 1],
+        ..sizes
+    };
+    check(
+        stem,
+        "128 pixels by 64 filters in steps of 32 channels, 2; `x` and `filters` copied: 3 channels, where the 28 of a line of taps of 4 are taken",
+    );
+    let padded = Sizes {
+        x: &[1, 5, 6, 20],
+        filters: &[10, 3, 2],
+        offset: 3,
+        ..sizes
+    };
+    check(
+        padded,
+        "128 pixels by 64 filters in steps of 32 channels, 1; `x` and `filters` copied: 20 channels, where 24 are taken; `y` copied: 10 filters, where multiples of 8 are stored",
+    );
+    let dilated = Sizes {
+        x: &[1, 8, 8, 5],
+        filters: &[8, 3, 3],
+        steps: [1, 2, 2],
+        ..sizes
+    };
+    check(
+        dilated,
+        "128 pixels by 64 filters in steps of 16 channels, 1; `x` and `filters` copied: 5 channels, where 8 are taken",
+    );
+}
+
+#[test]
+fn lines_volumes_and_groups() {
+    let line = Sizes {
+        x: &[3, 21, 24],
+        filters: &[8, 5],
+        groups: 1,
+        steps: [2, 1, 1],
+        offset: 8,
+    };
+    check(line, "128 pixels by 64 filters in steps of 32 channels, 1");
+    let volume = Sizes {
+        x: &[1, 4, 5, 3, 16],
+        filters: &[8, 3, 2, 3],
+        steps: [1, 1, 1],
+        ..line
+    };
+    check(
+        volume,
+        "128 pixels by 64 filters in steps of 16 channels, 1",
+    );
+    let groups = Sizes {
+        x: &[2, 6, 6, 96],
+        filters: &[24, 3, 3],
+        groups: 3,
+        ..volume
+    };
+    check(
+        groups,
+        "128 pixels by 64 filters in steps of 32 channels, 3",
+    );
+    let empty = Sizes {
+        x: &[2, 3, 3, 1],
+        filters: &[8, 1, 1],
+        groups: 1,
+        ..volume
+    };
+    check(
+        empty,
+        "128 pixels by 64 filters in steps of 16 channels, 1; `x` and `filters` copied: 1 channels, where 8 are taken",
+    );
+}
+
+/// A bias, another tensor, an activation, where the result is copied.
+#[test]
+fn what_happens_to_sums_where_results_are_copied() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let convolutions = Convolutions::new(&device);
+    let sizes = Sizes {
+        x: &[1, 4, 5, 16],
+        filters: &[3, 3, 3],
+        groups: 1,
+        steps: [1, 1, 1],
+        offset: 0,
+    };
+    let x = Whole::new(&device, sizes.x, 0, 1);
+    let filters = Whole::new(&device, &sizes.filters(), 0, 2);
+    let y = Whole::new(&device, &sizes.result(), 0, 3);
+    let bias = Whole::new(&device, &[3], 0, 4);
+    let mut want: Vec<f64> = y.numbers().iter().map(|x| x * 2.0).collect();
+    let options = Options {
+        padding: &[1, 1],
+        bias: Some(&bias.buffer),
+        beta: 2.0,
+        activation: Activation::Relu,
+        ..Options::default()
+    };
+    convolutions
+        .forward(&stream, &x.view(), &filters.view(), &y.view(), &options)
+        .unwrap();
+    stream.synchronize().unwrap();
+    let (of_x, of_filters, of_bias) = (x.numbers(), filters.numbers(), bias.numbers());
+    sizes.each(|out, image, filter| want[out] += of_x[image] * of_filters[filter]);
+    let want: Vec<f64> = want
+        .iter()
+        .enumerate()
+        .map(|(at, x)| (x + of_bias[at % 3]).max(0.0))
+        .collect();
+    compare(&y.numbers(), &want);
+}
+
+#[test]
+fn the_gradient_of_an_image() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let convolutions = Convolutions::new(&device);
+    let sizes = Sizes {
+        x: &[2, 6, 5, 8],
+        filters: &[16, 3, 2],
+        groups: 1,
+        steps: [1, 2, 2],
+        offset: 0,
+    };
+    let dx = Whole::new(&device, sizes.x, 0, 1);
+    let filters = Whole::new(&device, &sizes.filters(), 0, 2);
+    let dy = Whole::new(&device, &sizes.result(), 0, 3);
+    let options = Options {
+        padding: &[2],
+        dilation: &[2],
+        ..Options::default()
+    };
+    convolutions
+        .image_gradient(&stream, &dy.view(), &filters.view(), &dx.view(), &options)
+        .unwrap();
+    stream.synchronize().unwrap();
+    let mut want = vec![0.0; sizes.x.iter().product()];
+    let (of_y, of_filters) = (dy.numbers(), filters.numbers());
+    sizes.each(|out, image, filter| want[image] += of_y[out] * of_filters[filter]);
+    compare(&dx.numbers(), &want);
+}
+
+/// What a call of these shapes ends with.
+#[track_caller]
+fn refused(
+    x: &[usize],
+    filters: &[usize],
+    y: &[usize],
+    options: &Options<'_, f16>,
+    expected: &str,
+) {
+    let device = Device::emulator();
+    let convolutions = Convolutions::new(&device);
+    let buffer = Buffer::<f16>::zeros(&device, 1 << 16).unwrap();
+    let views = [x, filters, y].map(|shape| buffer.view(shape));
+    let found = convolutions.plan(&views[0], &views[1], &views[2], options);
+    assert_eq!(found.unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn bad_calls_are_refused() {
+    let plain = Options::default();
+    let (x, filters, y) = ([1, 4, 4, 16], [8, 3, 3, 16], [1, 2, 2, 8]);
+    refused(
+        &x[2..],
+        &filters,
+        &y,
+        &plain,
+        "convolution: `x`: found 2 dimensions; expected 3 to 5: images, 1 to 3 of pixels, channels last",
+    );
+    refused(
+        &x,
+        &filters[1..],
+        &y,
+        &plain,
+        "convolution: `filters`: found 3 dimensions; expected 4, as x has: images, pixels, channels last",
+    );
+    refused(
+        &x,
+        &[8, 3, 3, 8],
+        &y,
+        &plain,
+        "convolution: `filters`: found 8 channels; expected 16: the channels of x over the groups",
+    );
+    refused(
+        &x,
+        &[8, 5, 3, 16],
+        &y,
+        &plain,
+        "convolution: `filters`: found 5 taps, 1 pixels apart; expected one or more, within 4 pixels padded by 0 on each side",
+    );
+    refused(
+        &x,
+        &filters,
+        &[1, 2, 3, 8],
+        &plain,
+        "convolution: `y`: found shape [1, 2, 3, 8]; expected [1, 2, 2, 8], as x, filters and options say",
+    );
+    refused(
+        &[64, 64, 64, 16],
+        &filters,
+        &y,
+        &plain,
+        "convolution: `x`: found shape [64, 64, 64, 16] behind 0 elements; expected a tensor inside of its buffer of 65536 elements",
+    );
+    let options = |stride, groups| Options {
+        stride,
+        groups,
+        ..Options::default()
+    };
+    refused(
+        &x,
+        &filters,
+        &y,
+        &options(&[1, 1, 1], 1),
+        "convolution: `options.stride`: found 3 numbers; expected 2: one for each spatial dimension, or one for all",
+    );
+    refused(
+        &x,
+        &filters,
+        &y,
+        &options(&[0], 1),
+        "convolution: `options.stride`: found [0]; expected numbers from 1 to 65536",
+    );
+    refused(
+        &x,
+        &filters,
+        &y,
+        &options(&[1], 3),
+        "convolution: `options.groups`: found 3, with 16 channels and 8 filters; expected a divisor of both, and a channel at least",
+    );
+    refused(
+        &x,
+        &[8, 3, 3, 2],
+        &y,
+        &options(&[1], 8),
+        "convolution: `options.groups`: found 2 channels and 1 filters a group; expected multiples of 16 channels and of 8 filters: smaller groups, also those of one channel, have no kernel yet; pad them with zeros",
+    );
+    refused(
+        &[1, 1, 40, 16],
+        &[8, 1, 1, 16],
+        &[1, 1, 5, 8],
+        &options(&[1, 9], 1),
+        "convolution: `options`: found [(1, 1, 0), (1, 1, 0), (1, 9, 0)] taps, strides and paddings; expected what im2col maps reach: strides to 8; with two spatial dimensions padding to 128 and taps that span 255 pixels, with three 16 and 31",
+    );
+}
