@@ -7,7 +7,10 @@ from torch.autograd.function import once_differentiable
 
 from ._instances import Instances
 
-_EMBEDDING, _EMBEDDING_BACKWARD = Instances("embedding"), Instances("embedding_backward")
+_EMBEDDING = Instances("embedding")
+_BACKWARD, _JOIN = Instances("embedding_backward"), Instances("embedding_backward_join")
+#: Sorted rows of a CTA of the gradient, and its rows of partial sums, as the kernels have them.
+_PLACES, _PARTS = 32, 2
 
 
 def embedding(index: torch.Tensor, table: torch.Tensor, padding_idx: int | None = None) -> torch.Tensor:
@@ -45,10 +48,13 @@ class _Embedding(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, dout):
         (index,) = ctx.saved_tensors
-        _, kernel = _EMBEDDING_BACKWARD.of_rows(dout.dtype, dout.shape[1])
+        _, kernel = _BACKWARD.of_rows(dout.dtype, dout.shape[1])
         if ctx.padding is not None:
             index = torch.where(index == ctx.padding, -1, index)
         ascending, order = torch.sort(index, stable=True)
         dtable = dout.new_zeros(ctx.entries, dout.shape[1])
-        kernel(dout.contiguous(), ascending, order, dtable)
+        parts = -(-index.shape[0] // _PLACES) * _PARTS
+        partial = dout.new_empty(parts, dout.shape[1], dtype=torch.float32)
+        kernel(dout.contiguous(), ascending, order, dtable, partial)
+        _JOIN.only(dout.dtype)(ascending, partial, dtable)
         return None, dtable, None
