@@ -11,37 +11,23 @@ mod stand_in;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use stand_in::{hex, tiled_map};
+use stand_in::{hex, named, tiled_map};
 use tilekit_launch::{Aligned, Argument, Bf16, Context, DevMut, DevRef, Kind, Program, Queue};
 
 /// What the tests start, each in a process of its own.
-const SCENARIOS: [(&str, fn()); 5] = [
-    ("softmax_twice", scenarios::softmax_twice),
-    ("matmul_twice", scenarios::matmul_twice),
-    ("softmax_fails", scenarios::softmax_fails),
-    ("matmul_fails", scenarios::matmul_fails),
-    ("captured", scenarios::captured),
-];
+const SCENARIOS: &[(&str, fn())] =
+    named![scenarios: softmax_twice, matmul_twice, softmax_fails, matmul_fails, captured];
 
 /// The tests; a panic fails them.
-const TESTS: [(&str, fn()); 4] = [
-    (
-        "a launch restores the context and loads once",
-        a_launch_restores_the_context_and_loads_once,
-    ),
-    (
-        "tensor maps are made once and clusters said",
-        tensor_maps_are_made_once_and_clusters_said,
-    ),
-    ("what stops a launch is named", what_stops_a_launch_is_named),
-    (
-        "nothing is loaded while a stream is captured",
-        nothing_is_loaded_while_a_stream_is_captured,
-    ),
+const TESTS: &[(&str, fn())] = named![
+    a_launch_restores_the_context_and_loads_once,
+    tensor_maps_are_made_once_and_clusters_said,
+    what_stops_a_launch_is_named,
+    nothing_is_loaded_while_a_stream_is_captured,
 ];
 
 fn main() {
-    stand_in::main(&SCENARIOS, &TESTS);
+    stand_in::main(SCENARIOS, TESTS);
 }
 
 static SOFTMAX_CODE: &Aligned<[u8]> = &Aligned(*b"\x7fELF softmax");
@@ -62,12 +48,7 @@ fn fake() -> &'static Path {
 #[track_caller]
 fn run(scenario: &str, library: &Path, variables: &[(&str, &str)]) -> (String, Vec<String>) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let ran = stand_in::run(
-        &mut stand_in::scenario(scenario, variables),
-        library,
-        folder,
-    );
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    let ran = stand_in::run_scenario(scenario, variables, library, folder);
     (ran.said, ran.asked)
 }
 

@@ -8,34 +8,21 @@ mod stand_in;
 
 use std::path::Path;
 
-use stand_in::{Ran, hex};
+use stand_in::{Ran, hex, named};
 use tilekit_launch::{Aligned, Program};
 
 /// What the tests start, each in a process of its own.
-const SCENARIOS: [(&str, fn()); 3] = [
-    ("ordered", scenarios::ordered),
-    ("refused", scenarios::refused),
-    ("other_contexts", scenarios::other_contexts),
-];
+const SCENARIOS: &[(&str, fn())] = named![scenarios: ordered, refused, other_contexts];
 
 /// The tests; a panic fails them.
-const TESTS: [(&str, fn()); 3] = [
-    (
-        "other streams are ordered around a launch",
-        other_streams_are_ordered_around_a_launch,
-    ),
-    (
-        "what does not fit is named and nothing is launched",
-        what_does_not_fit_is_named_and_nothing_is_launched,
-    ),
-    (
-        "contexts of their own are refused",
-        contexts_of_their_own_are_refused,
-    ),
+const TESTS: &[(&str, fn())] = named![
+    other_streams_are_ordered_around_a_launch,
+    what_does_not_fit_is_named_and_nothing_is_launched,
+    contexts_of_their_own_are_refused,
 ];
 
 fn main() {
-    stand_in::main(&SCENARIOS, &TESTS);
+    stand_in::main(SCENARIOS, TESTS);
 }
 
 static CODE: &Aligned<[u8]> = &Aligned(*b"\x7fELF softmax");
@@ -51,11 +38,12 @@ fn run(scenario: &str) -> Ran {
     // cudarc looks for this name.
     let library = folder.join("libcuda.so");
     std::fs::rename(built, &library).expect("a library");
-    let variables = [("TILEKIT_FAKE_PARAMETERS", "8,8,8,4,4")];
-    let mut program = stand_in::scenario(scenario, &variables);
-    let ran = stand_in::run(program.env("LD_LIBRARY_PATH", &folder), &library, &folder);
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
-    ran
+    let path = folder.to_str().expect("a path in Unicode");
+    let variables = [
+        ("TILEKIT_FAKE_PARAMETERS", "8,8,8,4,4"),
+        ("LD_LIBRARY_PATH", path),
+    ];
+    stand_in::run_scenario(scenario, &variables, &library, &folder)
 }
 
 fn other_streams_are_ordered_around_a_launch() {

@@ -6,6 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Functions, of a module if one is given, with their names.
+macro_rules! named {
+    ($module:ident: $($function:ident),+ $(,)?) => { &[$((stringify!($function), $module::$function)),+] };
+    ($($function:ident),+ $(,)?) => { &[$((stringify!($function), $function)),+] };
+}
+pub(crate) use named;
+
 /// Compiles the stand-in of this source into `folder`. The compiler is the one that Rust links with.
 #[track_caller]
 pub(crate) fn build(source: &Path, folder: &Path) -> PathBuf {
@@ -65,13 +72,15 @@ fn tempfile_in(folder: &Path) -> PathBuf {
     folder.join(format!("asked-{}-{run}.log", std::process::id()))
 }
 
-/// A test binary of scenarios, each in a process of its own: run with a scenario's name it is that, without it runs the tests.
+/// Says which scenario a process is.
+const SCENARIO: &str = "TILEKIT_SCENARIO";
+
+/// A test binary of scenarios, each in a process of its own: a process that [`scenario`] starts is one, any other runs the tests.
 pub(crate) fn main(scenarios: &[(&str, fn())], tests: &[(&str, fn())]) {
-    let asked = std::env::args().nth(1);
-    let scenario = scenarios
-        .iter()
-        .find(|(name, _)| asked.as_deref() == Some(*name));
-    if let Some((_, scenario)) = scenario {
+    if let Ok(asked) = std::env::var(SCENARIO) {
+        let named = scenarios.iter().find(|(name, _)| asked == *name);
+        // Else the tests would start themselves without end.
+        let (_, scenario) = named.unwrap_or_else(|| panic!("there is no scenario `{asked}`"));
         return scenario();
     }
     for (name, test) in tests {
@@ -81,10 +90,24 @@ pub(crate) fn main(scenarios: &[(&str, fn())], tests: &[(&str, fn())]) {
     println!("{} passed, 0 failed", tests.len());
 }
 
+/// Runs a scenario of this test binary with the stand-in `library`; a panic fails the test.
+#[track_caller]
+pub(crate) fn run_scenario(
+    name: &str,
+    variables: &[(&str, &str)],
+    library: &Path,
+    folder: &Path,
+) -> Ran {
+    let ran = run(&mut scenario(name, variables), library, folder);
+    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    ran
+}
+
 /// This test binary, asked for a scenario.
 pub(crate) fn scenario(name: &str, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test"));
-    command.arg(name).envs(variables.iter().copied());
+    command.env(SCENARIO, name);
+    command.envs(variables.iter().copied());
     command
 }
 

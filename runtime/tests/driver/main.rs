@@ -9,47 +9,23 @@ mod stand_in;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use stand_in::{Ran, hex, tiled_map};
+use stand_in::{Ran, hex, named, tiled_map};
 
-const SCENARIOS: [(&str, fn()); 6] = [
-    ("world", scenarios::run_world),
-    ("add", scenarios::run_add),
-    ("double_behind", scenarios::run_double_behind),
-    ("maps", scenarios::run_maps),
-    ("open", scenarios::run_open),
-    ("moves", scenarios::run_moves),
-];
+const SCENARIOS: &[(&str, fn())] =
+    named![scenarios: run_world, run_add, run_double_behind, run_maps, run_open, run_moves];
 
-const TESTS: [(&str, fn()); 7] = [
-    (
-        "a world launches on each GPU and waits up to its limit",
-        a_world_launches_on_each_gpu_and_waits_up_to_its_limit,
-    ),
-    (
-        "a launch says grid, threads and parameters",
-        a_launch_says_grid_threads_and_parameters,
-    ),
-    (
-        "overlapping launches say so and are counted in graphs",
-        overlapping_launches_say_so_and_are_counted_in_graphs,
-    ),
-    (
-        "clusters and both kinds of tensor maps are said",
-        clusters_and_both_kinds_of_tensor_maps_are_said,
-    ),
-    (
-        "answers of the driver become errors that name the kernel",
-        answers_of_the_driver_become_errors_that_name_the_kernel,
-    ),
-    (
-        "a machine without a GPU is named",
-        a_machine_without_a_gpu_is_named,
-    ),
-    ("memory, streams and events", memory_streams_and_events),
+const TESTS: &[(&str, fn())] = named![
+    a_world_launches_on_each_gpu_and_waits_up_to_its_limit,
+    a_launch_says_grid_threads_and_parameters,
+    overlapping_launches_say_so_and_are_counted_in_graphs,
+    clusters_and_both_kinds_of_tensor_maps_are_said,
+    answers_of_the_driver_become_errors_that_name_the_kernel,
+    a_machine_without_a_gpu_is_named,
+    memory_streams_and_events,
 ];
 
 fn main() {
-    stand_in::main(&SCENARIOS, &TESTS);
+    stand_in::main(SCENARIOS, TESTS);
 }
 
 /// The stand-in, compiled once.
@@ -64,13 +40,7 @@ fn library() -> &'static Path {
 #[track_caller]
 fn run(scenario: &str, variables: &[(&str, &str)]) -> Ran {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let ran = stand_in::run(
-        &mut stand_in::scenario(scenario, variables),
-        library(),
-        folder,
-    );
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
-    ran
+    stand_in::run_scenario(scenario, variables, library(), folder)
 }
 
 /// The addresses that a scenario printed.
@@ -82,7 +52,7 @@ fn addresses(ran: &Ran) -> Vec<u64> {
 const ADD: (&str, &str) = ("TILEKIT_FAKE_PARAMETERS", "8,8,8,4");
 
 fn a_launch_says_grid_threads_and_parameters() {
-    let ran = run("add", &[ADD]);
+    let ran = run("run_add", &[ADD]);
     let pointers = addresses(&ran).into_iter().map(|at| hex(&at.to_le_bytes()));
     let parameters: Vec<String> = pointers.chain([hex(&1000_i32.to_le_bytes())]).collect();
     let stream = ran.calls("launch")[0].split(' ').nth(5).expect("a stream");
@@ -108,7 +78,7 @@ fn a_world_launches_on_each_gpu_and_waits_up_to_its_limit() {
         ("TILEKIT_FAKE_DEVICES", "2"),
         ("TILEKIT_FAKE_PARAMETERS", "8,8,4"),
     ];
-    let ran = run("world", &of_two);
+    let ran = run("run_world", &of_two);
     assert_eq!(ran.calls("peer").len(), 2, "each has the other's memory");
     let launches = ran.calls("launch");
     let parts = addresses(&ran);
@@ -120,15 +90,15 @@ fn a_world_launches_on_each_gpu_and_waits_up_to_its_limit() {
     }
     // CUDA_ERROR_NOT_READY
     let late = run(
-        "world",
+        "run_world",
         &[of_two[0], of_two[1], ("TILEKIT_FAKE_SYNCHRONIZE", "600")],
     );
     let expected = "`from_peer` did not end within 0.02 s on 2 of 2 ranks: [0, 1]";
     assert!(late.said.contains(expected), "{}", late.said);
-    let apart = run("world", &[of_two[0], ("TILEKIT_FAKE_PEERS", "0")]);
+    let apart = run("run_world", &[of_two[0], ("TILEKIT_FAKE_PEERS", "0")]);
     let expected = "GPU 0 cannot access the memory of GPU 1";
     assert!(apart.said.contains(expected), "{}", apart.said);
-    let one = run("world", &[]);
+    let one = run("run_world", &[]);
     assert!(
         one.calls("peer").is_empty() && one.said.contains("GPU"),
         "{}",
@@ -137,7 +107,7 @@ fn a_world_launches_on_each_gpu_and_waits_up_to_its_limit() {
 }
 
 fn overlapping_launches_say_so_and_are_counted_in_graphs() {
-    let ran = run("double_behind", &[("TILEKIT_FAKE_PARAMETERS", "8")]);
+    let ran = run("run_double_behind", &[("TILEKIT_FAKE_PARAMETERS", "8")]);
     let launches = ran.calls("launch");
     assert_eq!(launches.len(), 3);
     assert!(!launches[0].contains("attribute"), "{}", launches[0]);
@@ -152,7 +122,7 @@ fn overlapping_launches_say_so_and_are_counted_in_graphs() {
 }
 
 fn clusters_and_both_kinds_of_tensor_maps_are_said() {
-    let ran = run("maps", &[("TILEKIT_FAKE_PARAMETERS", "128,128,8")]);
+    let ran = run("run_maps", &[("TILEKIT_FAKE_PARAMETERS", "128,128,8")]);
     let addresses = addresses(&ran);
     // CU_TENSOR_MAP_DATA_TYPE_INT32, dimensions, no swizzle, promotion to 128 and 256 bytes.
     let tiled = tiled_map(addresses[0], 3 | 2 << 8 | 2 << 24, [13, 6], 64, [8, 4]);
@@ -206,11 +176,11 @@ fn answers_of_the_driver_become_errors_that_name_the_kernel() {
             "the arguments have [8, 8, 8, 4] bytes, and its parameters [8, 8, 8]",
         ),
     ] {
-        let ran = run("add", variables);
+        let ran = run("run_add", variables);
         assert!(ran.said.contains(said), "{said}\n{}", ran.said);
     }
     let ran = run(
-        "maps",
+        "run_maps",
         &[
             ("TILEKIT_FAKE_PARAMETERS", "128,128,8"),
             ("TILEKIT_FAKE_CLUSTERS", "0"),
@@ -239,7 +209,7 @@ fn a_machine_without_a_gpu_is_named() {
             "there is no GPU 3; the driver sees 1, counted from 0",
         ),
     ] {
-        let ran = run("open", &[variable]);
+        let ran = run("run_open", &[variable]);
         assert_eq!(ran.said.trim_end(), said);
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -253,7 +223,7 @@ fn a_machine_without_a_gpu_is_named() {
             "the NVIDIA driver library has no `cuDeviceTotalMem_v2`; reinstall the driver (CUDA 12.8 or later), or use the emulator",
         ),
     ] {
-        let ran = stand_in::run(&mut stand_in::scenario("open", &[]), &library, folder);
+        let ran = stand_in::run(&mut stand_in::scenario("run_open", &[]), &library, folder);
         assert!(ran.said.contains(said), "{said}\n{}", ran.said);
         assert!(ran.said.trim_end().ends_with(", or use the emulator"));
     }
@@ -268,7 +238,7 @@ fn launching_alone(folder: &Path) -> PathBuf {
 }
 
 fn memory_streams_and_events() {
-    let ran = run("moves", &[]);
+    let ran = run("run_moves", &[]);
     let said = "filled [257, 257, 257, 257]\ncopied [1, 2, 3, 4]\nmilliseconds 0.5\nmapped [5, 6]\nin order [0, 0, 0, 0, 0]\n";
     assert!(ran.said.starts_with(said), "{}", ran.said);
     assert!(ran.said.contains("2147483648"), "free bytes: {}", ran.said);
