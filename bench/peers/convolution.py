@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Convolutions of the crate `kernels` beside cuDNN (torch, channels_last, `cudnn.benchmark`), interleaved in one process.
 
-    python3 bench/peers/convolution.py ARTEFACTS [--layers TEXT,..] [--passes forward,gradient] [--ours TEXT,..] [--rounds N] [--singles N] [--json FILE] [--check]
+    python3 bench/peers/convolution.py ARTEFACTS [--layers TEXT,..] [--passes forward,gradient,filters] [--ours TEXT,..] [--rounds N] [--singles N] [--json FILE] [--check]
 
 ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build convolution --emit cubin` names. A layer is images x height x width x channels x filters x taps x stride;
 padding is half of the taps. Elements are N(0, 1) in bf16. Each result is compared with one of torch in f32 without tf32, on poisoned outputs. Ratios are cuDNN's time over
-ours: the median over the rounds. `gradient` is that of the image, of strides of 1.
+ours: the median over the rounds. `gradient` is that of the image, of strides of 1, `filters` that of the filters.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from cuda_driver import Function, Launch, MAP_ELEMENTS, MAP_SWIZZLES, L2_PROMOTI
 from manifest import launch_spec
 
 PREFIX = "convolve-bf16-bf16-Plain-"
+FILTERS_PREFIX = "filter_gradient-bf16-"
 SMS = 132
 # ResNet-50 at batch 32, and UNet at batch 8.
 LAYERS = [
@@ -57,6 +58,7 @@ class Tensors:
         self.w = normal(layer.filters, layer.channels, layer.taps, layer.taps)
         self.y = normal(layer.images, layer.filters, layer.out_height, layer.out_width)
         self.dx = torch.empty_like(self.x)
+        self.dw = torch.empty_like(self.w)
 
     def nbytes(self):
         return 2 * (self.x.numel() + self.w.numel() + self.y.numel())
@@ -126,16 +128,60 @@ def ours(folder, stem, layer, sets, is_gradient):
     return launches
 
 
-def of_cudnn(layer, sets, is_gradient):
-    if not is_gradient:
+def parts_of(layer, filters, channels):
+    """Parts of the pixels, as kernels/src/convolution/filters_plan.rs says."""
+    tiles = -(-layer.filters // filters) * -(-layer.channels // channels) * layer.taps ** 2
+    steps = -(-layer.images * layer.out_height * layer.out_width // 64)
+    wanted = 64 + 4096 / channels + 4096 * (1 / filters + 1 / channels)
+    step = filters * channels / 32 * 1.032 * max(1, wanted / 128) ** 0.45 * (1.05 if filters <= 64 else 1)
+    def cycles(waves):
+        parts = min(max(waves * SMS // tiles, 1), steps)
+        size = parts * layer.filters * layer.taps ** 2 * layer.channels * 8
+        return -(-tiles * parts // SMS) * (-(-steps // parts) * step + 4000) + size / 2000, parts
+    return tiles, min(cycles(waves) for waves in range(1, 5))[1]
+
+
+def our_filters(folder, stem, layer, sets):
+    """Launches of one instance of the gradient of filters, and of the sum of its parts."""
+    groups, channels, _ = [int(x) for x in stem[len(FILTERS_PREFIX):].split("x")]
+    tiles, parts = parts_of(layer, groups * 64, channels)
+    elements, at_once = (1024, 1) if parts < 32 else (128, 32)
+    add_parts = f"add_parts-bf16-{elements}-{at_once}"
+    kernel, adding = [json.loads((folder / f"{name}.json").read_text()) for name in (stem, add_parts)]
+    pixels, length = layer.images * layer.out_height * layer.out_width, layer.filters * layer.channels * layer.taps ** 2
+    numbers = {"count": parts, "pixels": pixels, "filters": layer.filters, "channels": layer.channels, "groups": 1, "length": length,
+               "out_depth": 1, "out_height": layer.out_height, "out_width": layer.out_width, "step_depth": 1, "step_height": layer.stride, "step_width": layer.stride,
+               "lower_depth": 0, "lower_height": -layer.padding, "lower_width": -layer.padding, "taps_depth": 1, "taps_height": layer.taps, "taps_width": layer.taps,
+               "spread_depth": 1, "spread_height": 1, "spread_width": 1}
+    described = [p for p in kernel["parameters"] if p["name"] != "image"]
+    spec = launch_spec({**kernel, "parameters": described}, f"{stem}.cubin", [tiles * parts, 1, 1], numbers, {})
+    spec["params"].insert(0, {"kind": "image"})
+    add = launch_spec(adding, f"{add_parts}.cubin", [-(-length // elements), 1, 1], numbers, {})
+    functions = [Function(folder / x["cubin"], x["entry"], x["shared_bytes"], x["cluster"]) for x in (spec, add)]
+    calls = []
+    room = torch.empty(parts * length, device="cuda")
+    for s in sets:
+        c = layer.filters
+        tensors = {"gradient": s.y.permute(0, 2, 3, 1).as_strided((pixels, c), (c, 1)), "parts": room, "out": s.dw}
+        image = image_map(s.x, 64, 64, layer.taps, layer.padding, layer.stride, (layer.out_height, layer.out_width))
+        two = Convolve(functions[0], spec, tensors, image), Launch(functions[1], add, tensors)
+        calls.append(lambda two=two: [launch() for launch in two])
+    return calls
+
+
+def of_cudnn(layer, sets, which):
+    if which == "forward":
         return [lambda s=s: torch.nn.functional.conv2d(s.x, s.w, None, layer.stride, layer.padding) for s in sets]
-    arguments = (None, [layer.stride] * 2, [layer.padding] * 2, [1, 1], False, [0, 0], 1, [True, False, False])
+    wanted = [which == "gradient", which == "filters", False]
+    arguments = (None, [layer.stride] * 2, [layer.padding] * 2, [1, 1], False, [0, 0], 1, wanted)
     return [lambda s=s: torch.ops.aten.convolution_backward(s.y, s.x, s.w, *arguments) for s in sets]
 
 
-def reference(layer, s, is_gradient):
+def reference(layer, s, which):
     """In f32, of factors that bf16 has."""
-    if not is_gradient:
+    if which == "filters":
+        return torch.nn.grad.conv2d_weight(s.x.float(), s.w.shape, s.y.float(), layer.stride, layer.padding).contiguous(memory_format=torch.channels_last)
+    if which == "forward":
         return torch.nn.functional.conv2d(s.x.float(), s.w.float(), None, layer.stride, layer.padding).contiguous(memory_format=torch.channels_last)
     return torch.nn.grad.conv2d_input(s.x.shape, s.w.float(), s.y.float(), layer.stride, layer.padding).contiguous(memory_format=torch.channels_last)
 
@@ -156,23 +202,26 @@ def checked(contestant, result, want):
     return error < 4e-3 and worst < 1e-2
 
 
-def contest(text, is_gradient, options):
-    layer = Layer(text)
+def contest(text, which, options):
+    layer, is_gradient = Layer(text), which == "gradient"
     if is_gradient and layer.stride != 1:
         return None
     sets = [Tensors(layer)]
     count = 1 if options.check else max(2, min(8, copies(sets[0].nbytes())))
     sets += [Tensors(layer) for _ in range(count - 1)]
-    want = reference(layer, sets[0], is_gradient)
+    want = reference(layer, sets[0], which)
     asked = [x for x in options.ours.split(",") if x]
     stems = [p.stem for p in sorted(options.artefacts.glob(f"{PREFIX}*_channels{'-gradient' if is_gradient else ''}.json"))]
     stems = [s for s in stems if (not asked or any(x in s for x in asked)) and ((layer.filters if is_gradient else layer.channels) % tile_of(s)[2] == 0)]
-    name = f"{text} {'gradient' if is_gradient else 'forward'}"
+    name = f"{text} {which}"
     ways = [(s[len(PREFIX):], lambda s=s: ours(options.artefacts, s, layer, sets, is_gradient)) for s in stems]
+    if which == "filters":
+        stems = [p.stem for p in sorted(options.artefacts.glob(f"{FILTERS_PREFIX}*.json")) if "+" not in p.stem and "depth" not in p.stem]
+        ways = [(s, lambda s=s: our_filters(options.artefacts, s, layer, sets)) for s in stems]
     if not options.check:
-        ways.insert(0, ("cudnn", lambda: of_cudnn(layer, sets, is_gradient)))
+        ways.insert(0, ("cudnn", lambda: of_cudnn(layer, sets, which)))
     held = [c for c in (enter(name, n, lambda: Contestant(n, make(), options.batch_ms, graph_below_ms=20.0)) for n, make in ways) if c]
-    result = sets[0].dx if is_gradient else sets[0].y
+    result = {"forward": sets[0].y, "gradient": sets[0].dx, "filters": sets[0].dw}[which]
     kept = result.clone()
     right = []
     for c in held:
@@ -202,7 +251,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("artefacts", type=Path)
     parser.add_argument("--layers", default="")
-    parser.add_argument("--passes", default="forward,gradient")
+    parser.add_argument("--passes", default="forward,gradient,filters")
     parser.add_argument("--ours", default="", help="instances whose file name contains one of these comma-separated texts")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--singles", type=int, default=7)
@@ -221,7 +270,7 @@ def main():
         bests = []
         for layer in layers:
             try:
-                best = contest(layer, which == "gradient", options)
+                best = contest(layer, which, options)
                 if best:
                     bests.append(best)
             except Exception as error:  # one layer that cannot run must not lose the others

@@ -313,6 +313,139 @@ fn the_gradient_of_an_image() {
     compare(&dx.numbers(), &want);
 }
 
+/// Computes the gradient of filters and compares; `expected` is its plan.
+#[track_caller]
+fn check_filters(sizes: Sizes<'_>, expected: &str) {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let convolutions = Convolutions::new(&device);
+    let x = Whole::new(&device, sizes.x, sizes.offset, 1);
+    let dy = Whole::new(&device, &sizes.result(), sizes.offset, 2);
+    let dfilters = Whole::new(&device, &sizes.filters(), 3, 3);
+    let [stride, padding, dilation] = sizes.steps.map(|number| [number]);
+    let options = Options {
+        stride: &stride,
+        padding: &padding,
+        dilation: &dilation,
+        groups: sizes.groups,
+        ..Options::default()
+    };
+    let before = dfilters.buffer.to_vec().unwrap();
+    let (of_x, of_dy, of_filters) = (x.view(), dy.view(), dfilters.view());
+    let plan = convolutions.plan_filter_gradient(&of_x, &of_dy, &of_filters, &options);
+    assert_eq!(plan.unwrap().to_string(), expected);
+    convolutions
+        .filter_gradient(&stream, &of_x, &of_dy, &of_filters, &options)
+        .unwrap();
+    stream.synchronize().unwrap();
+    let mut want = vec![0.0; sizes.filters().iter().product()];
+    let (of_x, of_dy) = (x.numbers(), dy.numbers());
+    sizes.each(|out, image, filter| want[filter] += of_x[image] * of_dy[out]);
+    compare(&dfilters.numbers(), &want);
+    let after = dfilters.buffer.to_vec().unwrap();
+    assert_eq!(before[..3], after[..3], "what lies before it is as it was");
+}
+
+#[test]
+fn the_gradient_of_filters() {
+    let line = Sizes {
+        x: &[2, 150, 8],
+        filters: &[16, 5],
+        groups: 1,
+        steps: [1, 2, 1],
+        offset: 8,
+    };
+    check_filters(
+        line,
+        "64 filters by 64 channels, pixels divided by 5, 25 CTAs",
+    );
+    let dilated = Sizes {
+        x: &[2, 9, 8, 24],
+        filters: &[72, 3, 2],
+        steps: [2, 2, 2],
+        ..line
+    };
+    check_filters(
+        dilated,
+        "64 filters by 64 channels, pixels divided by 1, 12 CTAs",
+    );
+    let groups = Sizes {
+        x: &[3, 5, 6, 48],
+        filters: &[24, 3, 3],
+        groups: 3,
+        steps: [1, 1, 1],
+        offset: 0,
+    };
+    check_filters(
+        groups,
+        "64 filters by 64 channels, pixels divided by 2, 54 CTAs",
+    );
+    let volume = Sizes {
+        x: &[1, 4, 5, 3, 16],
+        filters: &[8, 3, 2, 3],
+        groups: 1,
+        ..groups
+    };
+    check_filters(
+        volume,
+        "64 filters by 64 channels, pixels divided by 2, 36 CTAs",
+    );
+    let no_images = Sizes {
+        x: &[0, 5, 6, 16],
+        filters: &[8, 3, 3],
+        ..volume
+    };
+    check_filters(no_images, "nothing");
+}
+
+#[test]
+fn bad_gradients_of_filters_are_refused() {
+    let device = Device::emulator();
+    let convolutions = Convolutions::new(&device);
+    let buffer = Buffer::<f16>::zeros(&device, 1 << 12).unwrap();
+    let check = |shapes: [[usize; 4]; 3], offset: usize, options: &Options<'_, f16>, expected| {
+        let [x, dy, dfilters] = shapes.map(|shape| buffer.view(shape).with_offset(offset));
+        let found = convolutions.plan_filter_gradient(&x, &dy, &dfilters, options);
+        assert_eq!(found.unwrap_err().to_string(), expected);
+    };
+    let plain = Options::default();
+    let (x, dy, dfilters) = ([1, 4, 4, 16], [1, 2, 2, 8], [8, 3, 3, 16]);
+    check(
+        [x, [1, 2, 3, 8], dfilters],
+        0,
+        &plain,
+        "convolution: `dy`: found shape [1, 2, 3, 8]; expected [1, 2, 2, 8], as x, dfilters and options say",
+    );
+    check(
+        [x, dy, [8, 3, 3, 8]],
+        0,
+        &plain,
+        "convolution: `dfilters`: found 8 channels; expected 16: the channels of x over the groups",
+    );
+    check(
+        [x, [1, 2, 2, 4], [4, 3, 3, 16]],
+        0,
+        &plain,
+        "convolution: `dfilters`: found 16 channels and 4 filters of a group, in tensors behind [0, 0] elements; expected multiples of 8 of all: pad channels and filters with zeros",
+    );
+    check(
+        [x, dy, dfilters],
+        4,
+        &plain,
+        "convolution: `dfilters`: found 16 channels and 8 filters of a group, in tensors behind [4, 4] elements; expected multiples of 8 of all: pad channels and filters with zeros",
+    );
+    let scaled = Options {
+        activation: Activation::Relu,
+        ..Options::default()
+    };
+    check(
+        [x, dy, dfilters],
+        0,
+        &scaled,
+        "convolution: `options`: found scales, bias, a source or an activation; expected none of them: a gradient has its sums alone",
+    );
+}
+
 /// What a call of these shapes ends with.
 #[track_caller]
 fn refused(

@@ -6,20 +6,22 @@ use std::sync::Arc;
 use tilekit::prelude::*;
 use tilekit::{Buffer, Device};
 
-use super::check::{Call, CallPlan, Loaded, UNIT, View};
+use super::check::{Call, CallPlan, FilterCall, Loaded, UNIT};
 use super::error::Result;
+use super::filters::{FEW_PARTS, MANY_PARTS, add_parts, adding, filter_gradient};
 use super::implicit::convolve;
-use super::launch::{Handles, arguments};
+use super::launch::{FilterHandles, Handles, arguments, of_walk};
 use super::options::Options;
 use super::pad::{ELEMENTS, pad};
 use super::shape::Shape;
+use super::sizes::View;
 use crate::products::Products;
 use crate::products::epilogue::{Epilogue, Plain};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::operands::Role;
 
 /// An element type of images: bf16 or f16.
-pub trait Pixel: Operand + ResultOf<Self> {}
+pub trait Pixel: Operand + ResultOf<Self> + Float {}
 
 impl Pixel for bf16 {}
 impl Pixel for f16 {}
@@ -162,6 +164,79 @@ impl Convolutions {
             None => Ok(()),
             Some(call) => self.run(stream, &call, [dy, filters, dx], options, Plain),
         }
+    }
+
+    /// The gradient of the filters, `dfilters`, from an image and the gradient of the result, `dy`: the options are those of the forward pass, without what happens to sums. Channels and
+    /// filters of a group are multiples of 8. CTAs have some of the pixels each, and their sums are added in a fixed order, so that results have the same bits in every run.
+    ///
+    /// # Errors
+    /// As for [`forward`](Convolutions::forward).
+    pub fn filter_gradient<T: Pixel>(
+        &self,
+        stream: &Stream,
+        x: &View<'_, T>,
+        dy: &View<'_, T>,
+        dfilters: &View<'_, T>,
+        options: &Options<'_, T>,
+    ) -> Result<()> {
+        let call = FilterCall::check([x, dy, dfilters], options)?;
+        let Some(FilterCall { shape, plan }) = call else {
+            return Ok(());
+        };
+        let filters = shape.filters * shape.groups;
+        let length = filters * shape.taps() * shape.channels;
+        let count = plan.map_or(0, |plan| plan.parts);
+        let room = count.max(1) * length;
+        let parts = self.products.workspace::<f32>(stream, Role::Result, room)?;
+        if let Some(plan) = plan {
+            let key = (TypeId::of::<T>(), format!("filter_gradient {}", plan.form));
+            let compile =
+                || fixed(filter_gradient::<T>, plan.form).compile(self.products.compiler());
+            let kernel = self.products.named::<FilterHandles<T>>(key, compile)?;
+            let maps = (
+                shape.image(begin_of(x)),
+                begin_of(dy).with_shape([shape.pixels(), filters]),
+                &*parts,
+            );
+            kernel.launch(stream, grid(plan.programs), of_walk(&shape, maps, count))?;
+        }
+        let [elements, at_once] = adding(count);
+        let key = (TypeId::of::<T>(), format!("add_parts {at_once}"));
+        let compiler = self.products.compiler();
+        let compile = || {
+            if at_once == MANY_PARTS[1] {
+                add_parts::<T, { MANY_PARTS[0] }, { MANY_PARTS[1] }>.compile(compiler)
+            } else {
+                add_parts::<T, { FEW_PARTS[0] }, { FEW_PARTS[1] }>.compile(compiler)
+            }
+        };
+        let kernel = self.products.named(key, compile)?;
+        let blocks = length.div_ceil(elements);
+        kernel.launch(
+            stream,
+            grid(blocks),
+            (&*parts, dfilters, count as i32, length as i32),
+        )?;
+        Ok(())
+    }
+
+    /// How [`filter_gradient`](Convolutions::filter_gradient) would compute it. Nothing is compiled or launched.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](super::Error::Argument) names what does not fit.
+    pub fn plan_filter_gradient<T: Pixel>(
+        &self,
+        x: &View<'_, T>,
+        dy: &View<'_, T>,
+        dfilters: &View<'_, T>,
+        options: &Options<'_, T>,
+    ) -> Result<CallPlan> {
+        let call = FilterCall::check([x, dy, dfilters], options)?;
+        let plan = call.and_then(|call| call.plan);
+        Ok(CallPlan {
+            kernel: plan.map(|plan| plan.to_string()),
+            copies: Vec::new(),
+        })
     }
 
     /// How [`forward`](Convolutions::forward) would compute it. Nothing is compiled or launched.

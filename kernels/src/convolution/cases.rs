@@ -14,7 +14,7 @@ use crate::products::factor::{Operand, ResultOf};
 const BETA: f32 = -0.5;
 
 /// The sizes of a case.
-fn shape_of(case: &Case) -> Shape {
+pub(super) fn shape_of(case: &Case) -> Shape {
     let numbers = ["stride", "padding", "dilation"].map(|name| case.size(name));
     let along = |input: &str, taps: &str| {
         let along = Along::new([input, taps].map(|name| case.size(name)), numbers);

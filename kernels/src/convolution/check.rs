@@ -2,16 +2,17 @@
 
 use std::fmt;
 
+use tilekit::Buffer;
 use tilekit::prelude::*;
-use tilekit::{Buffer, TensorView};
 
 use super::error::{Result, expect};
+use super::filters::FEW_PARTS;
+use super::filters_plan::FilterPlan;
 use super::options::Options;
 use super::plan::Tiled;
 use super::shape::{Along, Shape};
+use super::sizes::{Sizes, View, dense, same};
 use crate::products::factor::UNIT_BYTES;
-
-pub(super) type View<'a, T> = TensorView<'a, T>;
 
 /// Elements of which a map wants the channels of a pixel to be a multiple, in 16 bits.
 pub(super) const UNIT: usize = UNIT_BYTES / 2;
@@ -63,132 +64,6 @@ impl fmt::Display for CallPlan {
     }
 }
 
-/// The shape of a tensor without gaps, inside of its buffer.
-fn dense<'v, T: DeviceElement>(
-    name: &'static str,
-    view: &'v View<'_, T>,
-    rank: usize,
-) -> Result<&'v [usize]> {
-    let place = view.place();
-    let found = place.shape.len();
-    expect(
-        found == rank,
-        name,
-        || format!("{found} dimensions"),
-        format!("{rank}, as x has: images, pixels, channels last"),
-    )?;
-    let plain = tilekit::TensorPlace::dense(&place.shape);
-    let same = |dim: usize| place.shape[dim] <= 1 || place.strides[dim] == plain.strides[dim];
-    expect(
-        (0..rank).all(same),
-        name,
-        || format!("strides {:?}", place.strides),
-        format!(
-            "{:?}: no gaps; copy it into a tensor without any",
-            plain.strides
-        ),
-    )?;
-    let elements = place
-        .shape
-        .iter()
-        .try_fold(1_usize, |all, &n| all.checked_mul(n));
-    let end = elements.and_then(|count| count.checked_add(place.offset));
-    let room = view.source().len();
-    expect(
-        end.is_some_and(|end| end <= room),
-        name,
-        || format!("shape {:?} behind {} elements", place.shape, place.offset),
-        format!("a tensor inside of its buffer of {room} elements"),
-    )?;
-    Ok(&place.shape)
-}
-
-/// The number of a list for each spatial dimension, 1 to 3 of them, the last ones of depth, height and width.
-fn numbers(
-    name: &'static str,
-    list: &[usize],
-    spatial: usize,
-    least: usize,
-    none: usize,
-) -> Result<[usize; 3]> {
-    expect(
-        list.len() == spatial || list.len() == 1,
-        name,
-        || format!("{} numbers", list.len()),
-        format!("{spatial}: one for each spatial dimension, or one for all"),
-    )?;
-    expect(
-        list.iter().all(|number| (least..=1 << 16).contains(number)),
-        name,
-        || format!("{list:?}"),
-        format!("numbers from {least} to {}", 1 << 16),
-    )?;
-    let of = |dim: usize| list.get(dim).or(list.first()).copied().unwrap_or(none);
-    Ok(std::array::from_fn(|dim| {
-        (dim + spatial).checked_sub(3).map_or(none, of)
-    }))
-}
-
-/// The sizes that a call says: of images, filters and options.
-fn shape_of<T: DeviceElement>(
-    x: &[usize],
-    filters: &[usize],
-    options: &Options<'_, T>,
-) -> Result<Shape> {
-    let spatial = x.len() - 2;
-    let stride = numbers("options.stride", options.stride, spatial, 1, 1)?;
-    let padding = numbers("options.padding", options.padding, spatial, 0, 0)?;
-    let dilation = numbers("options.dilation", options.dilation, spatial, 1, 1)?;
-    let (groups, channels, count) = (options.groups, x[spatial + 1], filters[0]);
-    expect(
-        groups > 0
-            && channels > 0
-            && channels.is_multiple_of(groups)
-            && count.is_multiple_of(groups),
-        "options.groups",
-        || format!("{groups}, with {channels} channels and {count} filters"),
-        "a divisor of both, and a channel at least",
-    )?;
-    let of_filter = filters[spatial + 1];
-    expect(
-        of_filter == channels / groups,
-        "filters",
-        || format!("{of_filter} channels"),
-        format!("{}: the channels of x over the groups", channels / groups),
-    )?;
-    let mut along = [Along::NONE; 3];
-    for dim in 0..spatial {
-        let at = 3 - spatial + dim;
-        let (input, taps) = (x[1 + dim], filters[1 + dim]);
-        let found = Along::new([input, taps], [stride[at], padding[at], dilation[at]]);
-        let Some(found) = found.filter(|_| input > 0) else {
-            let text = || format!("{taps} taps, {} pixels apart", dilation[at]);
-            let expected = format!(
-                "one or more, within {input} pixels padded by {} on each side",
-                padding[at]
-            );
-            return expect(false, "filters", text, expected).map(|()| unreachable!());
-        };
-        along[at] = found;
-    }
-    Ok(Shape {
-        images: x[0],
-        channels: channels / groups,
-        filters: count / groups,
-        groups,
-        along,
-        has_depth: spatial == 3,
-    })
-}
-
-/// Of images, pixels and channels, those of a result.
-fn result_of(shape: &Shape, spatial: usize) -> Vec<usize> {
-    let mut result = vec![shape.images];
-    result.extend(shape.along[3 - spatial..].iter().map(|along| along.output));
-    result.push(shape.filters * shape.groups);
-    result
-}
-
 /// Numbers of each filter.
 fn check_numbers<T: DeviceElement>(options: &Options<'_, T>, filters: usize) -> Result<()> {
     let lengths = [
@@ -235,107 +110,159 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
+/// A gradient has nothing beside its sums.
+fn has_sums_alone<T: DeviceElement>(options: &Options<'_, T>) -> Result<()> {
+    expect(
+        options.epilogue().is_none(),
+        "options",
+        || "scales, bias, a source or an activation".to_owned(),
+        "none of them: a gradient has its sums alone",
+    )
+}
+
+/// Gradients are not copied.
+fn are_whole<T: DeviceElement>(
+    argument: &'static str,
+    shape: &Shape,
+    views: &[&View<'_, T>],
+) -> Result<()> {
+    let [channels, filters] = [shape.channels, shape.filters];
+    let begin = views
+        .iter()
+        .all(|view| view.place().offset.is_multiple_of(UNIT));
+    expect(
+        begin && channels.is_multiple_of(UNIT) && filters.is_multiple_of(UNIT),
+        argument,
+        || {
+            let offsets: Vec<usize> = views.iter().map(|view| view.place().offset).collect();
+            format!(
+                "{channels} channels and {filters} filters of a group, in tensors behind {offsets:?} elements"
+            )
+        },
+        format!("multiples of {UNIT} of all: pad channels and filters with zeros"),
+    )
+}
+
+/// Where no im2col map reaches all pixels.
+fn out_of_reach<R>(shape: &Shape) -> Result<R> {
+    let found = || {
+        let numbers = shape
+            .along
+            .map(|along| (along.taps, along.stride, -along.lower));
+        format!("{numbers:?} taps, strides and paddings")
+    };
+    let expected = "what im2col maps reach: strides to 8; with two spatial dimensions padding to 128 and taps that span 255 pixels, with three 16 and 31";
+    expect(false, "options", found, expected).map(|()| unreachable!())
+}
+
+fn check_pixels(pixels: usize) -> Result<()> {
+    expect(
+        pixels <= MOST_PIXELS,
+        "x",
+        || format!("{pixels} pixels of the result"),
+        format!("at most {MOST_PIXELS}: indices have 32 bits; divide the images among calls"),
+    )
+}
+
+/// Elements of the gradient of filters: the last program that adds parts has indices past the end, which fit an i32 too.
+const MOST_SUMS: usize = (i32::MAX as usize + 1) - FEW_PARTS[0];
+
+/// The gradient of filters that has been checked; no plan where there are no pixels, and so zeros.
+pub(super) struct FilterCall {
+    pub(super) shape: Shape,
+    pub(super) plan: Option<FilterPlan>,
+}
+
+impl FilterCall {
+    /// None where there are no filters.
+    pub(super) fn check<T: DeviceElement>(
+        [x, dy, dfilters]: [&View<'_, T>; 3],
+        options: &Options<'_, T>,
+    ) -> Result<Option<FilterCall>> {
+        let Sizes {
+            shape,
+            rank,
+            result,
+        } = Sizes::of(("x", x), ("dfilters", dfilters), options)?;
+        same(
+            "dy",
+            dense("dy", dy, rank)?,
+            &result,
+            "as x, dfilters and options say",
+        )?;
+        has_sums_alone(options)?;
+        if shape.filters == 0 {
+            return Ok(None);
+        }
+        are_whole("dfilters", &shape, &[x, dy])?;
+        check_pixels(shape.pixels())?;
+        let numbers = shape.groups * shape.filters * shape.taps() * shape.channels;
+        expect(
+            numbers <= MOST_SUMS,
+            "dfilters",
+            || format!("{numbers} elements"),
+            format!("at most {MOST_SUMS}: indices have 32 bits"),
+        )?;
+        if shape.pixels() == 0 {
+            return Ok(Some(FilterCall { shape, plan: None }));
+        }
+        match FilterPlan::best(&shape) {
+            None => out_of_reach(&shape),
+            plan => Ok(Some(FilterCall { shape, plan })),
+        }
+    }
+}
+
 impl Call {
     /// The forward pass; none where the result is empty.
     pub(super) fn forward<T: DeviceElement>(
         [x, filters, y]: [&View<'_, T>; 3],
         options: &Options<'_, T>,
     ) -> Result<Option<Call>> {
-        let rank = x.place().shape.len();
-        expect(
-            (3..=5).contains(&rank),
-            "x",
-            || format!("{rank} dimensions"),
-            "3 to 5: images, 1 to 3 of pixels, channels last",
-        )?;
-        let shape = shape_of(
-            dense("x", x, rank)?,
-            dense("filters", filters, rank)?,
-            options,
-        )?;
-        let (found, wanted) = (dense("y", y, rank)?, result_of(&shape, rank - 2));
-        expect(
-            found == wanted,
+        let Sizes {
+            shape,
+            rank,
+            result,
+        } = Sizes::of(("x", x), ("filters", filters), options)?;
+        same(
             "y",
-            || format!("shape {found:?}"),
-            format!("{wanted:?}, as x, filters and options say"),
+            dense("y", y, rank)?,
+            &result,
+            "as x, filters and options say",
         )?;
         check_numbers(options, shape.filters * shape.groups)?;
         if let Some(source) = options.source {
             let found = dense("options.source", source, rank)?;
-            expect(
-                found == wanted,
-                "options.source",
-                || format!("shape {found:?}"),
-                format!("{wanted:?}, as y"),
-            )?;
+            same("options.source", found, &result, "as y")?;
         }
-        let is_aligned = [x, filters]
-            .iter()
-            .all(|view| view.place().offset.is_multiple_of(UNIT));
-        let ends_aligned = y.place().offset.is_multiple_of(UNIT);
-        let has_source = options.beta != 0.0;
-        Call::of(shape, [is_aligned, ends_aligned], has_source, false)
+        let begins = |view: &View<'_, T>| view.place().offset.is_multiple_of(UNIT);
+        let aligned = [begins(x) && begins(filters), begins(y)];
+        Call::of(shape, aligned, options.beta != 0.0, false)
     }
 
-    /// The gradient of the image.
+    /// The gradient of the image; none where it is empty.
     pub(super) fn image_gradient<T: DeviceElement>(
         [dy, filters, dx]: [&View<'_, T>; 3],
         options: &Options<'_, T>,
     ) -> Result<Option<Call>> {
-        let rank = dx.place().shape.len();
-        expect(
-            (3..=5).contains(&rank),
-            "dx",
-            || format!("{rank} dimensions"),
-            "3 to 5: images, 1 to 3 of pixels, channels last",
-        )?;
-        let shape = shape_of(
-            dense("dx", dx, rank)?,
-            dense("filters", filters, rank)?,
-            options,
-        )?;
-        let (found, wanted) = (dense("dy", dy, rank)?, result_of(&shape, rank - 2));
-        expect(
-            found == wanted,
+        let Sizes {
+            shape,
+            rank,
+            result,
+        } = Sizes::of(("dx", dx), ("filters", filters), options)?;
+        same(
             "dy",
-            || format!("shape {found:?}"),
-            format!("{wanted:?}, as dx, filters and options say"),
+            dense("dy", dy, rank)?,
+            &result,
+            "as dx, filters and options say",
         )?;
-        expect(
-            options.epilogue().is_none(),
-            "options",
-            || "scales, bias, a source or an activation".to_owned(),
-            "none of them: a gradient has its sums alone",
-        )?;
+        has_sums_alone(options)?;
         let Some(gradient) = shape.gradient() else {
             let found = || format!("{:?}", options.stride);
-            return expect(
-                false,
-                "options.stride",
-                found,
-                "1: the gradient of an image has no kernel for others yet",
-            )
-            .map(|()| None);
+            let expected = "1: the gradient of an image has no kernel for others yet";
+            return expect(false, "options.stride", found, expected).map(|()| None);
         };
-        let [is_aligned, ends_aligned] =
-            [dy, dx].map(|view: &View<'_, T>| view.place().offset.is_multiple_of(UNIT));
-        let whole = [shape.channels, shape.filters]
-            .iter()
-            .all(|count| count.is_multiple_of(UNIT));
-        expect(
-            whole && is_aligned && ends_aligned && filters.place().offset.is_multiple_of(UNIT),
-            "dx",
-            || {
-                format!(
-                    "{} channels and {} filters of a group",
-                    shape.channels, shape.filters
-                )
-            },
-            format!(
-                "multiples of {UNIT} of both, and tensors that begin at multiples of 16 bytes: pad them with zeros"
-            ),
-        )?;
+        are_whole("dx", &shape, &[dy, filters, dx])?;
         Call::of(gradient, [true, true], false, true)
     }
 
@@ -350,12 +277,7 @@ impl Call {
             return Ok(None);
         }
         let pixels = asked.pixels();
-        expect(
-            pixels <= MOST_PIXELS,
-            "x",
-            || format!("{pixels} pixels of the result"),
-            format!("at most {MOST_PIXELS}: indices have 32 bits; divide the images among calls"),
-        )?;
+        check_pixels(pixels)?;
         let numbers = pixels.saturating_mul(asked.filters * asked.groups);
         expect(
             !has_source || i32::try_from(numbers).is_ok(),
@@ -402,16 +324,7 @@ impl Call {
         });
         let best = planned.min_by(|x, y| x.2.microseconds.total_cmp(&y.2.microseconds));
         let Some((shape, loaded, tiled)) = best else {
-            let found = || {
-                format!(
-                    "{:?} taps, strides and paddings",
-                    asked
-                        .along
-                        .map(|along| (along.taps, along.stride, -along.lower))
-                )
-            };
-            let expected = "what im2col maps reach: strides to 8; with two spatial dimensions padding to 128 and taps that span 255 pixels, with three 16 and 31";
-            return expect(false, "options", found, expected).map(|()| None);
+            return out_of_reach(&asked);
         };
         Ok(Some(Call {
             asked,

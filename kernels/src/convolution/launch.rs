@@ -1,4 +1,4 @@
-//! The parameters and arguments of [`convolve`](super::implicit::convolve).
+//! The parameters and arguments of [`convolve`](super::implicit::convolve) and of [`filter_gradient`](super::filters::filter_gradient).
 
 use tilekit::prelude::*;
 
@@ -52,18 +52,25 @@ pub(super) type Arguments<I, F, O, S, B, C> = (
     C,
 );
 
+/// Output pixels, steps, the first pixels, taps and pixels between them, each of three dimensions.
+fn walk_of(shape: &Shape) -> [[i32; 3]; 5] {
+    let numbers: [fn(&Along) -> i64; 5] = [
+        |along| along.output as i64,
+        |along| along.stride as i64,
+        |along| along.lower,
+        |along| along.taps as i64,
+        |along| along.dilation as i64,
+    ];
+    numbers.map(|number| shape.along.map(|along| number(&along) as i32))
+}
+
 /// Image, filters and result; the factor of the source, the source, bias and scales.
 pub(super) fn arguments<I, F, O, S, B, C>(
     shape: &Shape,
     (image, filters, out): (I, F, O),
     (beta, source, bias, scales): (f32, S, B, C),
 ) -> Arguments<I, F, O, S, B, C> {
-    let of = |number: fn(&Along) -> i64| shape.along.map(|along| number(&along) as i32);
-    let output = of(|along| along.output as i64);
-    let step = of(|along| along.stride as i64);
-    let lower = of(|along| along.lower);
-    let taps = of(|along| along.taps as i64);
-    let spread = of(|along| along.dilation as i64);
+    let [output, step, lower, taps, spread] = walk_of(shape);
     (
         image,
         filters,
@@ -92,5 +99,78 @@ pub(super) fn arguments<I, F, O, S, B, C>(
         (shape.filters * shape.groups) as i32,
         bias,
         scales,
+    )
+}
+
+/// The parameters of `filter_gradient`.
+pub(super) type FilterHandles<T> = handles! {
+    image gradient: TensorMap<T>,
+    parts: Ptr<f32>,
+    count pixels filters channels groups: Scalar<i32>,
+    out_depth out_height out_width: Scalar<i32>,
+    step_depth step_height step_width: Scalar<i32>,
+    lower_depth lower_height lower_width: Scalar<i32>,
+    taps_depth taps_height taps_width: Scalar<i32>,
+    spread_depth spread_height spread_width: Scalar<i32>,
+};
+
+/// The arguments of `filter_gradient`, of tensors of these types.
+pub(super) type OfFilters<I, G, P> = (
+    I,
+    G,
+    P,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+);
+
+/// Image, gradient of the result, and parts, so many of them.
+pub(super) fn of_walk<I, G, P>(
+    shape: &Shape,
+    (image, gradient, parts): (I, G, P),
+    count: usize,
+) -> OfFilters<I, G, P> {
+    let [output, step, lower, taps, spread] = walk_of(shape);
+    (
+        image,
+        gradient,
+        parts,
+        count as i32,
+        shape.pixels() as i32,
+        shape.filters as i32,
+        shape.channels as i32,
+        shape.groups as i32,
+        output[0],
+        output[1],
+        output[2],
+        step[0],
+        step[1],
+        step[2],
+        lower[0],
+        lower[1],
+        lower[2],
+        taps[0],
+        taps[1],
+        taps[2],
+        spread[0],
+        spread[1],
+        spread[2],
     )
 }

@@ -1,12 +1,16 @@
-//! Convolutions of images, channels last, and the gradient of an image.
+//! Convolutions of images, channels last, and gradients of images and filters.
 //!
 //! [`Convolutions`] is what a program calls: it checks tensors and [`Options`], copies what no im2col map takes, chooses a tile by the model of products' time, and
 //! launches. Below it is [`implicit::convolve`], a product whose operand A is gathered by TMA loads in im2col mode; what it is compiled for is a [`form::Form`].
+//! [`filters::filter_gradient`] is a product over pixels.
 
 mod call;
 mod cases;
 mod check;
 mod error;
+pub mod filters;
+mod filters_cases;
+mod filters_plan;
 pub mod form;
 pub mod implicit;
 mod launch;
@@ -14,6 +18,7 @@ mod options;
 pub mod pad;
 mod plan;
 mod shape;
+mod sizes;
 mod walk;
 
 pub use crate::products::Activation;

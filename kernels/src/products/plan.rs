@@ -241,7 +241,7 @@ const MOST_INSTRUCTIONS: usize = 4;
 const MOST_UNITS: usize = 32;
 
 /// Cycles of a step of 64 along K of one tile. A choice takes those of all tiles, and powers take longer than all else of it, so that they are kept.
-fn step_cycles([rows, columns]: [usize; 2]) -> f64 {
+pub(crate) fn step_cycles([rows, columns]: [usize; 2]) -> f64 {
     static KEPT: OnceLock<[[f64; MOST_UNITS + 1]; MOST_INSTRUCTIONS + 1]> = OnceLock::new();
     let kept = KEPT.get_or_init(|| {
         std::array::from_fn(|instructions| {
