@@ -72,9 +72,7 @@ class Set:
 def ours(folder, stem, sets):
     kernel = json.loads((folder / f"{stem}.json").read_text())
     (m, k), n = sets[0].x.shape, sets[0].q.shape[0]
-    ctas, groups, _, columns, stages = [int(x) for x in stem[len(PREFIX):].split("-")[0].split("x")]
-    if "early" in stem and -(-k // STEP) // ctas < stages:
-        raise ValueError("too few steps for early loads")
+    ctas, groups, _, columns, _ = [int(x) for x in stem[len(PREFIX):].split("-")[0].split("x")]
     numbers = {"m": m, "n": n, "k": k, "stride": n, "alpha": 1.0, "beta": 0.0, "source_pitch": n, "source_batch": 0}
     grid = [-(-n // (groups * STRIP)) * ctas, -(-m // columns), 1]
     spec = launch_spec(kernel, f"{stem}.cubin", grid, numbers, {})

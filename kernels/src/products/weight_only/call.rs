@@ -244,13 +244,12 @@ impl Products {
         launch: &WeightLaunch<'_, T, O>,
         epilogue: E,
     ) -> Result<()> {
-        let is_early = launch.weights.is_constant() && plan.fills_rings(launch.size[2]);
         let types = TypeId::of::<(T, O, E)>();
-        let form = launch.form(plan.tile, is_early, ());
+        let form = launch.form(plan.tile, ());
         let key = Which::Weights(WeightWhich::Product(form, epilogue.name()));
         match plan.tile {
             WeightTile::Few(tile) => {
-                let form = launch.form(tile, is_early, epilogue);
+                let form = launch.form(tile, epilogue);
                 let compile = || fixed(weight_only_few::<T, O, E>, form).compile(self.compiler());
                 // It waits for the launch before before it reads what that may write.
                 let load = || compile()?.load(self.device())?.programmatic();
@@ -258,7 +257,7 @@ impl Products {
                 kernel.launch(stream, plan.grid, launch.of_few())?;
             }
             WeightTile::Many(tile) => {
-                let form = launch.form(tile, is_early, epilogue);
+                let form = launch.form(tile, epilogue);
                 let compile = || fixed(weight_only_many::<T, O, E>, form).compile(self.compiler());
                 let kernel = self.kernel::<ManyHandles<T, O>>((types, key), compile)?;
                 kernel.launch(stream, self.programs(plan.grid[0]), launch.of_many())?;

@@ -226,7 +226,6 @@ fn few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     let form = WeightForm {
         tile: FEW[case.size("instance")].fitted(product.format),
         format: product.format,
-        is_early: case.size("early") == 1,
         epilogue,
     };
     product.few(case, form)?;
@@ -243,7 +242,6 @@ fn many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     let form = WeightForm {
         tile: tile.fitted(product.format, size_of::<O>()),
         format: product.format,
-        is_early: false,
         epilogue,
     };
     product.many(case, form)?;
@@ -275,29 +273,16 @@ fn all<T: Unquantised, O: ResultOf<T>>(
     (scaled + number(product.bias[[column]]) + source).max(0.0)
 }
 
-#[case(sizes(
-    m = [8, 5, 8, 1, 7, 3, 16, 11, 9, 1, 15, 16, 32, 17, 20, 33, 31, 64, 50, 70],
-    n = [128, 200, 72, 64, 128, 200, 72, 64, 128, 200, 72, 64, 128, 200, 72, 264, 128, 200, 72, 64],
-    k = [1024, 296, 640, 1160, 1024, 296, 640, 1160, 1024, 296, 640, 1160, 1024, 296, 640, 1160, 640, 1160, 1024, 2056],
-    instance = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19],
-    group = [128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128],
-    zeros = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-    early = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-))]
-fn weight_only_few_bf16(case: &mut Case) -> CaseResult {
-    few::<bf16, bf16, Plain>(case, Plain, sum)
-}
-
+// Steps along K wrap the ring of each tile.
 #[case(sizes(
     m = [8, 5, 8, 1, 7, 3, 16, 11, 9, 1, 15, 16, 32, 17, 20, 33, 31, 64, 50, 70],
     n = [128, 200, 72, 64, 128, 200, 72, 64, 128, 200, 72, 64, 128, 200, 72, 264, 128, 200, 72, 64],
     k = [2056, 4104, 4104, 2056, 4104, 4104, 2056, 4104, 4104, 2056, 4104, 4104, 1032, 2056, 4104, 1032, 2056, 648, 1288, 2568],
     instance = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19],
     group = [128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128],
-    zeros = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-    early = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+    zeros = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
-fn weight_only_early_bf16(case: &mut Case) -> CaseResult {
+fn weight_only_few_bf16(case: &mut Case) -> CaseResult {
     few::<bf16, bf16, Plain>(case, Plain, sum)
 }
 
@@ -310,8 +295,7 @@ macro_rules! of_groups {
             k = [296, 2088, 648, 520, 272, 264, 650],
             instance = [2, 6, 7, 18, 13, 1, 16],
             group = [32, 32, 64, 64, 128, 0, 0],
-            zeros = [0, 1, 0, 1, 1, 0, 1],
-            early = [0, 1, 0, 0, 0, 0, 0]
+            zeros = [0, 1, 0, 1, 1, 0, 1]
         ))]
         fn $name(case: &mut Case) -> CaseResult {
             few::<$operand, $result, Plain>(case, Plain, sum)
@@ -325,7 +309,7 @@ of_groups! {
     weight_only_groups_bf16_f32: bf16 => f32;
 }
 
-#[case(sizes(m = [9, 70], n = [200, 72], k = [640, 1160], instance = [7, 19], group = [64, 128], zeros = [1, 0], early = [0, 0]))]
+#[case(sizes(m = [9, 70], n = [200, 72], k = [640, 1160], instance = [7, 19], group = [64, 128], zeros = [1, 0]))]
 fn weight_only_few_options(case: &mut Case) -> CaseResult {
     few::<bf16, bf16, Standard>(case, ALL, all)
 }

@@ -158,9 +158,7 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
         let (group, part) = (worker / parts, worker % parts);
         let strip = minimum(first + group, packed.strips - 1);
         let of_rows = (format.group == WeightGroup::Row).then(|| {
-            if !form.is_early {
-                launch_wait();
-            }
+            launch_wait();
             let begin = strip * (format.kinds() * STRIP);
             Scales::of_rows(scales, begin, format.has_zeros, columns)
         });
@@ -192,26 +190,9 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
         });
     };
     let load = || {
+        launch_wait();
         let mut at = pipeline.start();
-        let mut begin = rank;
-        if form.is_early {
-            let mut filled = Vec::new();
-            for number in 0..stages {
-                let stage = pipeline.producer_acquire(at);
-                let (tiles, full) = (stage.tiles, stage.full);
-                tiles.load(packed, shape, [first, rank + number * ctas], full);
-                filled.push((tiles.x, full));
-                at = pipeline.commit(stage).advance();
-            }
-            launch_wait();
-            for (number, (tile, full)) in filled.into_iter().enumerate() {
-                x.load([column, (rank + number * ctas) * STEP], tile, full);
-            }
-            begin = rank + stages * ctas;
-        } else {
-            launch_wait();
-        }
-        for step in range(begin, steps).step(ctas) {
+        for step in range(rank, steps).step(ctas) {
             let stage = pipeline.producer_acquire(at);
             let tiles = stage.tiles;
             tiles.load(packed, shape, [first, step], stage.full);

@@ -12,8 +12,6 @@ pub struct WeightForm<I, E> {
     pub tile: I,
     /// How weights are packed.
     pub format: WeightFormat,
-    /// Weights are there before the launch before is complete. Of each cluster, every CTA has as many steps as there are stages, or more.
-    pub is_early: bool,
     /// What happens to sums.
     pub epilogue: E,
 }
@@ -21,9 +19,6 @@ pub struct WeightForm<I, E> {
 impl<I: fmt::Display, E: Named> fmt::Display for WeightForm<I, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}+{}", self.tile, self.format)?;
-        if self.is_early {
-            write!(f, "+early")?;
-        }
         let name = self.epilogue.name();
         if name.is_empty() {
             Ok(())

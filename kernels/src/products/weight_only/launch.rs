@@ -91,11 +91,10 @@ pub(super) struct WeightLaunch<'a, T, O> {
 }
 
 impl<T, O> WeightLaunch<'_, T, O> {
-    pub(super) fn form<I, E>(&self, tile: I, is_early: bool, epilogue: E) -> WeightForm<I, E> {
+    pub(super) fn form<I, E>(&self, tile: I, epilogue: E) -> WeightForm<I, E> {
         WeightForm {
             tile,
             format: self.weights.format(),
-            is_early,
             epilogue,
         }
     }

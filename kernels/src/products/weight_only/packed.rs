@@ -14,7 +14,6 @@ pub struct PackedWeights<T> {
     scales: Buffer<T>,
     shape: [usize; 2],
     format: WeightFormat,
-    is_constant: bool,
 }
 
 /// Weights `[N, K]` in memory of the host, row by row.
@@ -60,7 +59,6 @@ impl<T: Unquantised> PackedWeights<T> {
             scales,
             shape,
             format,
-            is_constant: false,
         })
     }
 
@@ -120,16 +118,6 @@ impl<T: Unquantised> PackedWeights<T> {
         let scales = Buffer::from_slice(device, &scales)?;
         PackedWeights::new(words, scales, shape, format)
     }
-
-    /// Says that no launch in flight writes these weights when a product is called: then it loads the first of them before the launch in front of it has ended. What packs
-    /// them has been waited for.
-    #[must_use]
-    pub fn constant(self) -> Self {
-        PackedWeights {
-            is_constant: true,
-            ..self
-        }
-    }
 }
 
 impl<T> PackedWeights<T> {
@@ -151,11 +139,6 @@ impl<T> PackedWeights<T> {
     /// The packed scales, and zeros if there are some.
     pub fn scales(&self) -> &Buffer<T> {
         &self.scales
-    }
-
-    /// Whether they are [constant](PackedWeights::constant).
-    pub fn is_constant(&self) -> bool {
-        self.is_constant
     }
 }
 
