@@ -1,7 +1,12 @@
 //! A stand-in for the driver, which records what it is asked, and processes that run with it: the driver is opened once in a
 //! process.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(
+    dead_code,
+    unused_macros,
+    unused_imports,
+    reason = "each test uses a part of it"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
