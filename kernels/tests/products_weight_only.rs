@@ -8,7 +8,7 @@
 use tilekit::Buffer;
 use tilekit::prelude::*;
 use tilekit_kernels::products::weight_only::{
-    HostWeights, Int4Weights, PackedWeights, Unquantised, WeightFormat, WeightGroup,
+    DeviceWeights, HostWeights, PackedWeights, Unquantised, WeightFormat, WeightGroup, WeightValues,
 };
 use tilekit_kernels::products::{Activation, Axis, Options, Products};
 
@@ -22,8 +22,8 @@ fn number(at: usize) -> f32 {
     (at * 37 / 7 % 5) as f32 - 2.0
 }
 
-const fn format(group: WeightGroup, has_zeros: bool) -> WeightFormat {
-    WeightFormat { group, has_zeros }
+const fn format(group: WeightGroup, values: WeightValues) -> WeightFormat {
+    WeightFormat { values, group }
 }
 
 /// Weights of the host, and what they stand for.
@@ -41,8 +41,11 @@ impl Weights {
         Weights {
             shape,
             format,
+            // Of 8 bits those from 0.5 to 1.875.
             q: (0..shape[0] * shape[1])
-                .map(|at| (at * 29 / 3 % 16) as u8)
+                .map(|at| {
+                    (at * 29 / 3 % 16) as u8 + if format.values.bits() == 8 { 0x30 } else { 0 }
+                })
                 .collect(),
             scales: (0..groups).map(|at| [0.5, 1.0, 0.25][at % 3]).collect(),
             zeros: (0..groups).map(|at| (at * 7 % 16) as u8).collect(),
@@ -50,7 +53,7 @@ impl Weights {
     }
 
     fn zeros(&self) -> Option<&[u8]> {
-        self.format.has_zeros.then_some(&*self.zeros)
+        self.format.values.has_zeros().then_some(&*self.zeros)
     }
 
     fn on_host(&self) -> HostWeights<'_> {
@@ -70,18 +73,25 @@ impl Weights {
         let [n, k] = self.shape;
         let groups = self.format.group.count(k);
         let by_host = PackedWeights::from_host(device, self.on_host(), self.shape, self.format);
-        let pairs = self.q.chunks(2).map(|two| two[0] | two[1] << 4);
-        let bytes = Buffer::from_slice(device, &pairs.collect::<Vec<_>>()).unwrap();
+        let bits = self.format.values.bits();
+        let in_byte = |codes: &[u8]| {
+            codes
+                .iter()
+                .rev()
+                .fold(0, |byte, code| (byte << (bits % 8)) | code)
+        };
+        let bytes: Vec<u8> = self.q.chunks(8 / bits).map(in_byte).collect();
+        let bytes = Buffer::from_slice(device, &bytes).unwrap();
         let scales = self.scales.iter().map(|&scale| from(scale));
         let scales = Buffer::from_slice(device, &scales.collect::<Vec<_>>()).unwrap();
         let zeros = Buffer::from_slice(device, &self.zeros).unwrap();
         let of_zeros = zeros.view([n, groups]);
-        let given = Int4Weights {
-            weights: &bytes.view([n, k / 2]),
+        let given = DeviceWeights {
+            weights: &bytes.view([n, k * bits / 8]),
             scales: &scales.view([n, groups]),
-            zeros: self.format.has_zeros.then_some(&of_zeros),
+            zeros: self.format.values.has_zeros().then_some(&of_zeros),
         };
-        let by_device = products.pack_int4(stream, given, self.format);
+        let by_device = products.pack_weights(stream, given, self.format);
         [by_host.unwrap(), by_device.unwrap()]
     }
 
@@ -92,9 +102,14 @@ impl Weights {
             WeightGroup::Row => 0,
         };
         let own = row * self.format.group.count(k) + group;
-        let zero = self.zeros().map_or(8, |zeros| zeros[own]);
         let q = self.q[row * k + at];
-        self.scales[own] * (f32::from(q) - f32::from(zero))
+        let value = match self.format.values {
+            WeightValues::Int4 => f32::from(q) - 8.0,
+            WeightValues::Int4Zeros => f32::from(q) - f32::from(self.zeros[own]),
+            WeightValues::E2m1 => E2m1::from_bits(q).to_f32(),
+            WeightValues::E4m3 => E4m3::from_bits(q).to_f32(),
+        };
+        self.scales[own] * value
     }
 
     fn product(&self, x: &[f32], m: usize) -> Vec<f32> {
@@ -116,14 +131,16 @@ fn check(y: &Buffer<bf16>, want: impl IntoIterator<Item = f32>) {
 fn weights_packed_by_host_and_device_are_multiplied_alike() {
     let all = device();
     let (device, stream, products) = &all;
-    let groups = [
-        (WeightGroup::Of(128), false),
-        (WeightGroup::Of(32), true),
-        (WeightGroup::Row, true),
+    let formats = [
+        (WeightGroup::Of(128), WeightValues::Int4),
+        (WeightGroup::Of(32), WeightValues::Int4Zeros),
+        (WeightGroup::Row, WeightValues::Int4Zeros),
+        (WeightGroup::Of(32), WeightValues::E2m1),
+        (WeightGroup::Of(64), WeightValues::E4m3),
     ];
-    for (group, has_zeros) in groups {
+    for (group, values) in formats {
         for [m, n, k] in [[1, 8, 256], [130, 137, 384], [3, 72, 1280]] {
-            let weights = Weights::new([n, k], format(group, has_zeros));
+            let weights = Weights::new([n, k], format(group, values));
             let x: Vec<f32> = (0..m * k).map(number).collect();
             let elements: Vec<bf16> = x.iter().map(|&x| bf16::from_f32(x)).collect();
             let x_there = Buffer::from_slice(device, &elements).unwrap();
@@ -152,7 +169,7 @@ fn results_have_what_the_options_say_and_lie_in_any_way() {
     let all = device();
     let (device, stream, products) = &all;
     let [m, n, k] = [5, 40, 128];
-    let weights = Weights::new([n, k], format(WeightGroup::Of(64), false));
+    let weights = Weights::new([n, k], format(WeightGroup::Of(64), WeightValues::Int4));
     let x: Vec<f32> = (0..m * k).map(number).collect();
     // Columns of X follow each other, and those of Y.
     let turned = (0..k * m).map(|at| bf16::from_f32(x[at % m * k + at / m]));
@@ -190,7 +207,10 @@ fn sizes_without_elements() {
     let all = device();
     let (device, stream, products) = &all;
     for [m, n, k] in [[0, 16, 128], [4, 0, 128], [4, 16, 0]] {
-        let weights = Weights::new([n, k], format(WeightGroup::Of(128), true));
+        let weights = Weights::new(
+            [n, k],
+            format(WeightGroup::Of(128), WeightValues::Int4Zeros),
+        );
         let x = Buffer::from_slice(device, &vec![bf16::ONE; m * k]).unwrap();
         for packed in weights.packed(&all, bf16::from_f32) {
             let y = Buffer::from_slice(device, &vec![bf16::NAN; m * n]).unwrap();
@@ -213,7 +233,7 @@ fn refused<T>(result: tilekit_kernels::products::Result<T>, expected: &str) {
 fn what_does_not_fit_is_named() {
     let all = device();
     let (device, stream, products) = &all;
-    let of_128 = format(WeightGroup::Of(128), false);
+    let of_128 = format(WeightGroup::Of(128), WeightValues::Int4);
     let own = Weights::new([16, 128], of_128);
     let on_host = |shape, format| {
         PackedWeights::<bf16>::from_host(device, own.on_host(), shape, format).map(|_| ())
@@ -223,7 +243,7 @@ fn what_does_not_fit_is_named() {
         "product: `shape`: found rows of 96 weights; expected a multiple of 128, the group: pad rows with weights that are zero",
     );
     refused(
-        on_host([16, 128], format(WeightGroup::Of(48), false)),
+        on_host([16, 128], format(WeightGroup::Of(48), WeightValues::Int4)),
         "product: `format.group`: found groups of 48; expected groups of 32, 64 or 128, or whole rows: `WeightGroup::Row`",
     );
     refused(
@@ -231,8 +251,11 @@ fn what_does_not_fit_is_named() {
         "product: `host.weights`: found 2048 numbers; expected 1024: those of 8 rows of 128 weights",
     );
     refused(
-        on_host([16, 128], format(WeightGroup::Of(128), true)),
-        "product: `host.zeros`: found none; expected zeros: the format has them",
+        on_host(
+            [16, 128],
+            format(WeightGroup::Of(128), WeightValues::Int4Zeros),
+        ),
+        "product: `host.zeros`: found none; expected zeros: the values of the format have them",
     );
     let large = HostWeights {
         weights: &[16; 128],
@@ -251,13 +274,13 @@ fn what_does_not_fit_is_named() {
     );
     let bytes = Buffer::<u8>::zeros(device, 16 * 64).unwrap();
     let scales = Buffer::<bf16>::zeros(device, 32).unwrap();
-    let given = Int4Weights {
+    let given = DeviceWeights {
         weights: &bytes.view([16, 64]),
         scales: &scales.view([16, 2]),
         zeros: None,
     };
     refused(
-        products.pack_int4(stream, given, of_128),
+        products.pack_weights(stream, given, of_128),
         "product: `scales`: found shape [16, 2]; expected [16, 1]: one for each group of each row of weights",
     );
     let packed = &own.packed(&all, bf16::from_f32)[0];

@@ -5,15 +5,15 @@ use std::any::TypeId;
 use tilekit::Buffer;
 use tilekit::prelude::*;
 
-use super::WeightFormat;
 use super::check::{WeightCall, one_matrix};
 use super::decode::Unquantised;
 use super::few::weight_only_few;
 use super::launch::{FewHandles, ManyHandles, WeightLaunch, WeightWhich};
 use super::many::weight_only_many;
-use super::pack::{pack_int4, pack_scales};
+use super::pack::{pack_codes, pack_scales};
 use super::packed::{PackedWeights, check_shape, check_zeros};
 use super::plan::{WeightCallPlan, WeightPlan, WeightTile};
+use super::{WeightFormat, WeightValues};
 use crate::handles::handles;
 use crate::products::call::{Products, Which};
 use crate::products::check::View;
@@ -24,7 +24,7 @@ use crate::products::matrix::Matrix;
 use crate::products::operands::Role;
 use crate::products::options::Options;
 
-/// The parameters of `pack_int4`.
+/// The parameters of `pack_codes`.
 type PackHandles = handles! {
     weights: Ptr<u8>,
     row_step column_step: Scalar<i64>,
@@ -42,10 +42,10 @@ type ScalesHandles<T> = handles! {
     n groups: Scalar<i32>,
 };
 
-/// Weights of 4 bits on the device, before they are packed. Views have any strides.
+/// Weights on the device, before they are packed. Views have any strides.
 #[derive(Clone, Copy)]
-pub struct Int4Weights<'a, T> {
-    /// `[N, K / 2]`: two weights in a byte, that of even k in the lower half.
+pub struct DeviceWeights<'a, T> {
+    /// Codes: of 4 bits `[N, K / 2]`, two in a byte, that of even k in the lower half; of 8 bits `[N, K]`.
     pub weights: &'a View<'a, u8>,
     /// `[N, K / group]`, or `[N, 1]` for whole rows.
     pub scales: &'a View<'a, T>,
@@ -54,18 +54,21 @@ pub struct Int4Weights<'a, T> {
 }
 
 impl Products {
-    /// Packs weights of 4 bits for [`weight_only`](Products::weight_only), by launches in the order of the stream. Zeros beyond 15 are not refused: they lie on the device.
+    /// Packs weights for [`weight_only`](Products::weight_only), by launches in the order of the stream. Zeros beyond 15 are not refused: they lie on the device.
     ///
     /// # Errors
     /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit; otherwise what the device has against it.
-    pub fn pack_int4<T: Unquantised>(
+    pub fn pack_weights<T: Unquantised>(
         &self,
         stream: &Stream,
-        from: Int4Weights<'_, T>,
+        from: DeviceWeights<'_, T>,
         format: WeightFormat,
     ) -> Result<PackedWeights<T>> {
         let weights = one_matrix("weights", from.weights)?;
-        let shape @ [n, k] = [weights.shape[0], 2 * weights.shape[1]];
+        let shape @ [n, k] = [
+            weights.shape[0],
+            weights.shape[1] * 8 / format.values.bits(),
+        ];
         check_shape("weights", shape, format)?;
         check_zeros("zeros", from.zeros.is_some(), format)?;
         let groups = format.group.count(k);
@@ -88,7 +91,8 @@ impl Products {
         let words = Buffer::<u32>::new(self.device(), format.words(shape))?;
         let packed = Buffer::<T>::new(self.device(), format.scales(shape))?;
         if n > 0 && k > 0 {
-            self.pack_words(stream, (from.weights.source(), weights), &words, shape)?;
+            let codes = (from.weights.source(), weights);
+            self.pack_words(stream, codes, &words, (shape, format.values))?;
             let of_zeros = from.zeros.map(View::source).zip(zeros);
             let of_scales = (from.scales.source(), scales);
             self.pack_numbers(stream, of_scales, of_zeros, &packed, (shape, format))?;
@@ -101,10 +105,12 @@ impl Products {
         stream: &Stream,
         (weights, matrix): (&Buffer<u8>, Matrix),
         words: &Buffer<u32>,
-        [n, k]: [usize; 2],
+        ([n, k], values): ([usize; 2], WeightValues),
     ) -> Result<()> {
-        let key = (TypeId::of::<u8>(), Which::Weights(WeightWhich::Pack));
-        let kernel = self.kernel::<PackHandles>(key, || pack_int4.compile(self.compiler()))?;
+        let which = Which::Weights(WeightWhich::Pack(values));
+        let kernel = self.kernel::<PackHandles>((TypeId::of::<u8>(), which), || {
+            fixed(pack_codes, values).compile(self.compiler())
+        })?;
         let [row, column] = matrix.strides.map(|stride| stride as i64);
         let view = weights.view([weights.len() - matrix.offset]);
         let view = view.with_offset(matrix.offset);

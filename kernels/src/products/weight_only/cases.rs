@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use super::decode::Unquantised;
 use super::few::{FewWeights, weight_only_few};
 use super::form::WeightForm;
-use super::format::{STRIP, WeightFormat, WeightGroup, place_of};
+use super::format::{STRIP, WeightFormat, WeightGroup, WeightValues, place_of};
 use super::many::{ManyWeights, weight_only_many};
 use super::plan::{FEW, MANY, grid_of, programs_of};
 use crate::products::cases::{ALPHA, BETA};
@@ -26,10 +26,24 @@ struct Weighted<T, O> {
     factors: [Input<f32>; 2],
 }
 
-/// A number from 0 to 15 for each place.
-fn quantised(row: usize, k: usize) -> u32 {
+/// A code for each place. Those of e4m3 are no NaN.
+fn quantised(values: WeightValues, row: usize, k: usize) -> u8 {
     let mixed = (row * 0x9e37 + k * 0x85eb).wrapping_mul(0x27d4_eb2d) >> 13;
-    (mixed % 16) as u32
+    let code = (mixed % (1 << values.bits())) as u8;
+    match values {
+        WeightValues::E4m3 if code & 0x7f == 0x7f => code - 1,
+        _ => code,
+    }
+}
+
+/// What a code stands for.
+fn meant(values: WeightValues, code: u8, zero: u32) -> f64 {
+    match values {
+        WeightValues::Int4 => f64::from(code) - 8.0,
+        WeightValues::Int4Zeros => f64::from(code) - f64::from(zero),
+        WeightValues::E2m1 => E2m1::from_bits(code).to_f64(),
+        WeightValues::E4m3 => E4m3::from_bits(code).to_f64(),
+    }
 }
 
 /// The zero of a group.
@@ -37,37 +51,49 @@ fn zero(row: usize, group: usize) -> u32 {
     (row * 5 + group * 3) as u32 % 16
 }
 
-/// The scale of a group, exact in both types.
-fn scale(row: usize, group: usize) -> f64 {
-    f64::from((row * 7 + group * 11) as u32 % 13 + 4) / 64.0
+/// The scale of a group, exact in both types, as is its product with what a code stands for.
+fn scale(values: WeightValues, row: usize, group: usize) -> f64 {
+    let number = (row * 7 + group * 11) as u32;
+    match values {
+        WeightValues::Int4 | WeightValues::Int4Zeros => f64::from(number % 13 + 4) / 64.0,
+        WeightValues::E2m1 => f64::from(1 << (number % 4)) / 16.0,
+        WeightValues::E4m3 => f64::from(1 << (number % 4)) / 512.0,
+    }
 }
 
-/// Groups of so many weights, or whole rows.
-pub(super) fn format_of(group: usize, has_zeros: bool) -> WeightFormat {
+/// The values of this number, and groups of so many weights, or whole rows.
+pub(super) fn format_of(case: &Case) -> WeightFormat {
+    let [values, group] = ["values", "group"].map(|name| case.size(name));
+    let all = [
+        WeightValues::Int4,
+        WeightValues::Int4Zeros,
+        WeightValues::E2m1,
+        WeightValues::E4m3,
+    ];
     WeightFormat {
+        values: all[values],
         group: match group {
             0 => WeightGroup::Row,
             weights => WeightGroup::Of(weights),
         },
-        has_zeros,
     }
 }
 
 impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
     fn new(case: &mut Case) -> Self {
         let size @ [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
-        let format = format_of(case.size("group"), case.size("zeros") == 1);
+        let format = format_of(case);
         let mut words = vec![0_u32; format.words([n, k])];
         let mut scales = vec![0.0; format.scales([n, k])];
         for row in 0..n {
             for at in 0..k {
-                let (word, bit) = place_of([row, at], k);
-                words[word] |= quantised(row, at) << bit;
+                let (word, bit) = place_of(format.values, [row, at], k);
+                words[word] |= u32::from(quantised(format.values, row, at)) << bit;
             }
             for group in 0..format.group.count(k) {
                 let at = format.scale_place([row, group], k);
-                scales[at] = scale(row, group);
-                if format.has_zeros {
+                scales[at] = scale(format.values, row, group);
+                if format.values.has_zeros() {
                     scales[at + STRIP] = f64::from(T::BASE) + f64::from(zero(row, group));
                 }
             }
@@ -170,12 +196,8 @@ impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
                 WeightGroup::Of(weights) => at / weights,
                 WeightGroup::Row => 0,
             };
-            let zero = if self.format.has_zeros {
-                zero(row, group)
-            } else {
-                8
-            };
-            scale(row, group) * (f64::from(quantised(row, at)) - f64::from(zero))
+            let values = self.format.values;
+            scale(values, row, group) * meant(values, quantised(values, row, at), zero(row, group))
         };
         let weights: Vec<Vec<f64>> = (0..n)
             .map(|row| (0..k).map(|at| weight(row, at)).collect())
@@ -213,7 +235,7 @@ fn expect<T: Unquantised, O: ResultOf<T>>(
     };
     case.expect_part_in_units(&product.y, [m, n], want, tolerance(k))?;
     case.does_tensor_flops::<T>(2 * m * n * k);
-    case.moves_bytes(n * k / 2 + 2 * (m * k + m * n));
+    case.moves_bytes(n * k * product.format.values.bits() / 8 + 2 * (m * k + m * n));
     Ok(())
 }
 
@@ -280,7 +302,7 @@ fn all<T: Unquantised, O: ResultOf<T>>(
     k = [2056, 4104, 4104, 2056, 4104, 4104, 2056, 4104, 4104, 2056, 4104, 4104, 1032, 2056, 4104, 1032, 2056, 648, 1288, 2568],
     instance = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19],
     group = [128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128],
-    zeros = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    values = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn weight_only_few_bf16(case: &mut Case) -> CaseResult {
     few::<bf16, bf16, Plain>(case, Plain, sum)
@@ -290,12 +312,12 @@ fn weight_only_few_bf16(case: &mut Case) -> CaseResult {
 macro_rules! of_groups {
     ($($name:ident: $operand:ty => $result:ty;)*) => {$(
         #[case(sizes(
-            m = [3, 16, 9, 40, 33, 8, 20],
-            n = [72, 200, 136, 72, 64, 200, 136],
-            k = [296, 2088, 648, 520, 272, 264, 650],
-            instance = [2, 6, 7, 18, 13, 1, 16],
-            group = [32, 32, 64, 64, 128, 0, 0],
-            zeros = [0, 1, 0, 1, 1, 0, 1]
+            m = [3, 16, 9, 40, 33, 8, 20, 5, 60, 16, 30, 7],
+            n = [72, 200, 136, 72, 64, 200, 136, 72, 136, 200, 64, 136],
+            k = [296, 2088, 648, 520, 272, 264, 650, 2088, 520, 650, 296, 1288],
+            instance = [2, 6, 7, 18, 13, 1, 16, 1, 17, 7, 12, 3],
+            group = [32, 32, 64, 64, 128, 0, 0, 32, 128, 0, 32, 64],
+            values = [0, 1, 0, 1, 1, 0, 1, 2, 2, 3, 3, 3]
         ))]
         fn $name(case: &mut Case) -> CaseResult {
             few::<$operand, $result, Plain>(case, Plain, sum)
@@ -309,12 +331,12 @@ of_groups! {
     weight_only_groups_bf16_f32: bf16 => f32;
 }
 
-#[case(sizes(m = [9, 70], n = [200, 72], k = [640, 1160], instance = [7, 19], group = [64, 128], zeros = [1, 0]))]
+#[case(sizes(m = [9, 70], n = [200, 72], k = [640, 1160], instance = [7, 19], group = [64, 128], values = [1, 0]))]
 fn weight_only_few_options(case: &mut Case) -> CaseResult {
     few::<bf16, bf16, Standard>(case, ALL, all)
 }
 
-#[case(sizes(m = [300, 200], n = [200, 264], k = [272, 136], instance = [0, 1], group = [128, 32], zeros = [0, 1]))]
+#[case(sizes(m = [300, 200], n = [200, 264], k = [272, 136], instance = [0, 1], group = [128, 32], values = [0, 1]))]
 fn weight_only_many_options(case: &mut Case) -> CaseResult {
     many::<bf16, bf16, Standard>(case, ALL, all)
 }
@@ -323,12 +345,12 @@ fn weight_only_many_options(case: &mut Case) -> CaseResult {
 macro_rules! of_many {
     ($($name:ident: $operand:ty => $result:ty;)*) => {$(
         #[case(sizes(
-            m = [300, 200, 1, 520, 264, 130],
-            n = [200, 264, 8, 136, 392, 136],
-            k = [272, 136, 650, 1160, 520, 392],
-            instance = [0, 1, 1, 0, 1, 1],
-            group = [128, 128, 0, 32, 64, 128],
-            zeros = [0, 1, 0, 1, 0, 0]
+            m = [300, 200, 1, 520, 264, 130, 140, 260, 130],
+            n = [200, 264, 8, 136, 392, 136, 72, 136, 200],
+            k = [272, 136, 650, 1160, 520, 392, 296, 520, 200],
+            instance = [0, 1, 1, 0, 1, 1, 1, 0, 1],
+            group = [128, 128, 0, 32, 64, 128, 32, 128, 0],
+            values = [0, 1, 0, 1, 0, 0, 2, 3, 3]
         ))]
         fn $name(case: &mut Case) -> CaseResult {
             many::<$operand, $result, Plain>(case, Plain, sum)

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::format::{CHUNK, STRIP};
+use super::format::{LOADED, STRIP, WeightValues};
 use crate::products::factor::Operand;
 
 /// An element type that weights are decoded to, that of the activations: bf16 or f16.
@@ -18,9 +18,15 @@ pub trait Unquantised: Operand<Sum = f32> + Float {
     #[doc(hidden)]
     fn of(number: f64) -> Self;
 
-    /// From a word, the fifth to twelfth operand, to its eight weights plus the base, two a register.
+    /// What decoded floats lack, a power of two.
     #[doc(hidden)]
-    const DECODE: &'static str;
+    const E2M1_FACTOR: Self;
+    #[doc(hidden)]
+    const E4M3_FACTOR: Self;
+
+    /// From a word, the operand after the results, to its weights, two a register: whole numbers plus the base, or floats that a factor is missing of.
+    #[doc(hidden)]
+    fn decoding(values: WeightValues) -> &'static str;
 }
 
 /// Four bits of each half of a word, moved to its lowest ones, become the last bits of a number: `(w >> 4 j) & 0x000f000f | base`.
@@ -40,23 +46,64 @@ macro_rules! decoding {
     };
 }
 
+/// Of each half of a word, the sign of a float becomes that of a number, and its other bits the last ones of the exponent and the first ones of the mantissa: the bias of the exponent is another.
+macro_rules! floats {
+    ($mask:literal: $($to:literal = $sign:literal | $others:literal),*) => {
+        concat!(
+            "{ .reg .b32 s, t; ",
+            $($sign, "; and.b32 s, s, 0x80008000; ", $others, "; lop3.b32 ", $to, ", t, ", $mask, ", s, 0xea; ",)*
+            "}"
+        )
+    };
+}
+
 impl Unquantised for bf16 {
     const BASE: f32 = 128.0;
     const OFFSET: bf16 = bf16::from_bits(0x4308);
-    const DECODE: &'static str = decoding!("0x43004300");
+    const E2M1_FACTOR: bf16 = bf16::from_bits((126 + 127) << 7);
+    const E4M3_FACTOR: bf16 = bf16::from_bits((120 + 127) << 7);
 
     fn of(number: f64) -> bf16 {
         bf16::from_f64(number)
+    }
+
+    fn decoding(values: WeightValues) -> &'static str {
+        match values {
+            WeightValues::Int4 | WeightValues::Int4Zeros => decoding!("0x43004300"),
+            WeightValues::E2m1 => floats!("0x01c001c0":
+                "$0" = "shl.b32 s, $4, 12" | "shl.b32 t, $4, 6",
+                "$1" = "shl.b32 s, $4, 8" | "shl.b32 t, $4, 2",
+                "$2" = "shl.b32 s, $4, 4" | "shr.u32 t, $4, 2",
+                "$3" = "mov.b32 s, $4" | "shr.u32 t, $4, 6"),
+            WeightValues::E4m3 => floats!("0x07f007f0":
+                "$0" = "shl.b32 s, $2, 8" | "shl.b32 t, $2, 4",
+                "$1" = "mov.b32 s, $2" | "shr.u32 t, $2, 4"),
+        }
     }
 }
 
 impl Unquantised for f16 {
     const BASE: f32 = 1024.0;
     const OFFSET: f16 = f16::from_bits(0x6408);
-    const DECODE: &'static str = decoding!("0x64006400");
+    const E2M1_FACTOR: f16 = f16::from_bits((14 + 15) << 10);
+    const E4M3_FACTOR: f16 = f16::from_bits((8 + 15) << 10);
 
     fn of(number: f64) -> f16 {
         f16::from_f64(number)
+    }
+
+    fn decoding(values: WeightValues) -> &'static str {
+        match values {
+            WeightValues::Int4 | WeightValues::Int4Zeros => decoding!("0x64006400"),
+            WeightValues::E2m1 => floats!("0x0e000e00":
+                "$0" = "shl.b32 s, $4, 12" | "shl.b32 t, $4, 9",
+                "$1" = "shl.b32 s, $4, 8" | "shl.b32 t, $4, 5",
+                "$2" = "shl.b32 s, $4, 4" | "shl.b32 t, $4, 1",
+                "$3" = "mov.b32 s, $4" | "shr.u32 t, $4, 3"),
+            WeightValues::E4m3 => floats!("0x3f803f80":
+                "$0" = "shl.b32 s, $2, 8" | "shl.b32 t, $2, 7",
+                "$1" = "mov.b32 s, $2" | "shr.u32 t, $2, 1"),
+        }
     }
 }
 
@@ -112,30 +159,35 @@ impl<T: Unquantised> Scales<T> {
 
 /// The words of a chunk of a strip, `[128, 4]`.
 #[track_caller]
-pub(super) fn words_of(chunk: Smem<u32>) -> Tensor<u32> {
-    let threads = Blocked::new([1, CHUNK / 16, 8], [32, 1, 1], [4, 1, 1], [2, 1, 0]);
+pub(super) fn words_of(chunk: Smem<u32>, values: WeightValues) -> Tensor<u32> {
+    let each = 32 / values.bits();
+    let threads = Blocked::new([1, LOADED, each], [32, 1, 1], [4, 1, 1], [2, 1, 0]);
     chunk.load(Slice::new(2, threads))
 }
 
-/// Weights `[64, 16 · parts]` of words `[128, parts]`.
+/// Weights `[64, 16 · parts]` of words `[128, parts · values.part_words()]`.
 #[track_caller]
 pub(super) fn decode<T: Unquantised>(
     words: Tensor<u32>,
+    values: WeightValues,
     scales: Scales<T>,
     columns: usize,
 ) -> Tensor<T> {
-    let parts = words.shape()[1] as usize;
-    let each = words.expand_dims(2).broadcast_to([2 * STRIP, parts, 8]);
-    let numbers: Tensor<T> = inline_ptx_packed(8, T::DECODE, each);
+    let count = words.shape()[1] as usize;
+    let (each, parts) = (32 / values.bits(), count / values.part_words());
+    let spread = words.expand_dims(2).broadcast_to([2 * STRIP, count, each]);
+    let numbers: Tensor<T> = inline_ptx_packed(each as u32, T::decoding(values), spread);
     // Warp, row of a lane, pair of a lane; part, half along K, half along rows, element of a pair.
     let numbers = numbers.reshape([4, 8, 4, parts, 2, 2, 2]);
     let numbers = numbers.permute([0, 5, 1, 3, 4, 2, 6]);
     let numbers = numbers.reshape([STRIP, 16 * parts]);
     let numbers = numbers.convert_layout_trivial(operand(columns));
-    // The difference is exact.
-    let differences = match scales.offsets {
-        Some(offsets) => numbers - offsets.expand_dims(1),
-        None => numbers - scalar(T::OFFSET),
+    // Differences are exact, and products with a power of two.
+    let meant = match (values, scales.offsets) {
+        (WeightValues::E2m1, _) => numbers * scalar(T::E2M1_FACTOR),
+        (WeightValues::E4m3, _) => numbers * scalar(T::E4M3_FACTOR),
+        (_, Some(offsets)) => numbers - offsets.expand_dims(1),
+        (_, None) => numbers - scalar(T::OFFSET),
     };
-    differences * scales.scales.expand_dims(1)
+    meant * scales.scales.expand_dims(1)
 }

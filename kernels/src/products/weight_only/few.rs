@@ -5,9 +5,9 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::decode::{Scales, Unquantised, decode, words_of};
+use super::decode::{Scales, Unquantised};
 use super::form::WeightForm;
-use super::format::{CHUNK, STEP, STRIP, WeightGroup};
+use super::format::{STEP, STRIP, WeightGroup};
 use super::stage::{Operands, Packed, Shape};
 use crate::products::ending::Ending;
 use crate::products::epilogue::{Data, Epilogue};
@@ -117,7 +117,7 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     let shape = Shape {
         format,
         groups,
-        chunks: STEP / CHUNK,
+        depth: STEP,
     };
     let operands = Operands::alloc(x, shape, stages);
     let pipeline = Pipeline::new(operands, Producers::Tma, Consumers::warpgroups(groups));
@@ -160,24 +160,15 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
         let of_rows = (format.group == WeightGroup::Row).then(|| {
             launch_wait();
             let begin = strip * (format.kinds() * STRIP);
-            Scales::of_rows(scales, begin, format.has_zeros, columns)
+            Scales::of_rows(scales, begin, format.values.has_zeros(), columns)
         });
         let mut before = pipeline.nothing_held(&pipeline.start());
         let mut acc = T::zeros([STRIP, columns], columns);
         for fill in range(part, cdiv(steps - rank, ctas)).step(parts) {
             let stage = pipeline.consumer_wait(pipeline.of_fill(fill));
             let tiles = stage.tiles;
-            let chunks: Vec<_> = (0..STEP / CHUNK)
-                .map(|chunk| words_of(tiles.chunk(group, chunk)))
-                .collect();
-            let width = format.width();
-            for along in (0..STEP).step_by(width) {
-                let scales = tiles.scales_at(format, [group, along], columns);
-                let scales = scales.or(of_rows).expect("groups or rows have scales");
-                let first = along % CHUNK / 16;
-                let words = chunks[along / CHUNK].slice(1, first..first + width / 16);
-                let weights = decode(words, scales, columns);
-                let x = tiles.x.slice(1, along..along + width);
+            for (along, weights) in tiles.decoded(shape, group, of_rows, columns) {
+                let x = tiles.x.slice(1, along..along + format.width());
                 // Registers of weights are decoded into again when what is multiplied from them has completed.
                 acc = acc.mma(weights, x.transpose()).wait(1);
             }

@@ -4,6 +4,7 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::form::WeightForm;
+use super::format::WeightValues;
 use super::packed::PackedWeights;
 use super::plan::WeightTile;
 use crate::handles::handles;
@@ -14,7 +15,7 @@ use crate::products::matrix::Matrix;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(in crate::products) enum WeightWhich {
     Product(WeightForm<WeightTile, ()>, String),
-    Pack,
+    Pack(WeightValues),
     /// With zeros.
     PackScales(bool),
 }

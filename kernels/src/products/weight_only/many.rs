@@ -5,15 +5,18 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::decode::{Scales, Unquantised, decode, words_of};
+use super::decode::{Scales, Unquantised};
 use super::form::WeightForm;
-use super::format::{CHUNK, STEP, STRIP, WeightGroup};
+use super::format::{STEP, STRIP, WeightGroup};
 use super::stage::{Operands, Packed, Shape};
 use crate::products::dense::rows_of_group;
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, unit};
 use crate::products::finished::Finished;
 use crate::products::form::swizzle_of;
+
+/// Weights along K of a stage.
+pub(super) const DEPTH: usize = 64;
 
 /// A tile of [`weight_only_many`]: `groups` strips of weights, each of a consumer warpgroup, by `columns` rows of activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +48,7 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: WeightForm<ManyWeights, E>,
     #[align(16)] words: Ptr<u32>,
     #[align(16)] scales: Ptr<T>,
-    #[block([form.tile.columns, CHUNK], Nvmma::B128)] x: TensorMap<T>,
+    #[block([form.tile.columns, DEPTH], Nvmma::B128)] x: TensorMap<T>,
     #[block([form.tile.columns, STRIP], swizzle_of::<O>(STRIP))] y: TensorMap<O>,
     m: i32,
     n: i32,
@@ -68,14 +71,14 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     let shape = Shape {
         format,
         groups,
-        chunks: 1,
+        depth: DEPTH,
     };
     let operands = Operands::alloc(x, shape, stages);
     let pipeline = Pipeline::new(operands, Producers::Tma, Consumers::warpgroups(groups));
     let turns = Turns::of_warpgroups(groups).with_buffers(1);
     let epilogue = EpilogueStore::alloc(y, turns);
     let tiles = GroupedRows::new([n, m], form.tile.shape(), rows_of_group(form.tile.shape()));
-    let steps = steps_along(k, CHUNK);
+    let steps = steps_along(k, DEPTH);
     let packed = Packed {
         words,
         scales,
@@ -99,21 +102,15 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
             let strip = minimum(row * groups + group, packed.strips - 1);
             let of_rows = (format.group == WeightGroup::Row).then(|| {
                 let begin = strip * (format.kinds() * STRIP);
-                Scales::of_rows(scales, begin, format.has_zeros, columns)
+                Scales::of_rows(scales, begin, format.values.has_zeros(), columns)
             });
             let mut before = pipeline.nothing_held(&at);
             let mut acc = T::zeros([STRIP, columns], columns);
             for step in range(0, steps) {
                 let stage = pipeline.consumer_wait(at);
                 let tiles = stage.tiles;
-                let chunk = words_of(tiles.chunk(group, 0));
-                let width = format.width();
-                for along in (0..CHUNK).step_by(width) {
-                    let scales = tiles.scales_at(format, [group, along], columns);
-                    let scales = scales.or(of_rows).expect("groups or rows have scales");
-                    let words = chunk.slice(1, along / 16..(along + width) / 16);
-                    let weights = decode(words, scales, columns);
-                    let x = tiles.x.slice(1, along..along + width);
+                for (along, weights) in tiles.decoded(shape, group, of_rows, columns) {
+                    let x = tiles.x.slice(1, along..along + format.width());
                     // Registers of weights are decoded into again when what is multiplied from them has completed.
                     acc = acc.mma(weights, x.transpose()).wait(0);
                 }
@@ -152,7 +149,7 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
                 let stage = pipeline.producer_acquire(at);
                 let tiles = stage.tiles;
                 tiles.load(packed, shape, [row * groups, step], stage.full);
-                x.load([column * columns, step * CHUNK], tiles.x, stage.full);
+                x.load([column * columns, step * DEPTH], tiles.x, stage.full);
                 at = pipeline.commit(stage).advance();
             }
         }

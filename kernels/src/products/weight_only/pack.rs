@@ -1,13 +1,15 @@
-//! Weights of 4 bits as kernels read them, packed on the device.
+//! Weights as kernels read them, packed on the device.
 
 use tilekit::prelude::*;
 
 use super::decode::Unquantised;
-use super::format::{BLOCK_WORDS, CHUNK, STEP, STRIP};
+use super::format::{LOADED, STEP, STRIP, WeightValues};
 
-/// Packs the weights `[n, k]`, two in a byte, of which that of even k is the lower half: byte `[i, j]` is at `weights + i * row_step + j * column_step`. A CTA packs a block; weights outside are 0.
+/// Packs the codes `[n, k]`, one in a byte, or two, of which that of even k is the lower half: byte `[i, j]` is at `weights + i * row_step + j * column_step`. A CTA packs a block; codes
+/// outside are 0.
 #[kernel(warps = 4)]
-pub fn pack_int4(
+pub fn pack_codes(
+    #[fixed] values: WeightValues,
     #[readonly] weights: Ptr<u8>,
     row_step: i64,
     column_step: i64,
@@ -16,25 +18,35 @@ pub fn pack_int4(
     k: i32,
 ) {
     let [step, strip] = [program_id(0), program_id(1)];
-    let at = arange(0..BLOCK_WORDS, Blocked::new([4], [32], [4], [0]));
-    let of_chunk = CHUNK / 16 * 2 * STRIP;
-    let (chunk, thread, part) = (
-        at / of_chunk,
-        at / (CHUNK / 16) % (2 * STRIP),
-        at % (CHUNK / 16),
+    let block = values.block_words();
+    let at = arange(0..block, Blocked::new([LOADED], [32], [4], [0]));
+    let (chunk, thread, word) = (
+        at / (LOADED * 2 * STRIP),
+        at / LOADED % (2 * STRIP),
+        at % LOADED,
     );
     let row = thread / 32 * 16 + thread % 32 / 4 + strip * STRIP;
-    let along = chunk * CHUNK + part * 16 + thread % 4 * 2 + step * STEP;
-    let mut word = zeros_like(at).cast::<u32>();
-    for place in 0..4 {
-        let (row, along) = (row + place % 2 * 8, along + place / 2 * 8);
-        let byte = row.cast::<i64>() * row_step + (along / 2).cast::<i64>() * column_step;
+    let part = word / values.part_words() * 16 + word % values.part_words() * 8;
+    let along = chunk * values.chunk() + part + thread % 4 * 2 + step * STEP;
+    let code = |row: Tensor<i32>, along: Tensor<i32>| {
+        let column = along * values.bits() / 8;
+        let byte = row.cast::<i64>() * row_step + column.cast::<i64>() * column_step;
         let inside = (row < n) & (along < k);
-        let both = weights.at(byte).mask(inside).other(0).load().cast::<u32>();
-        word = word | (both & 15) << (4 * place) | (both >> 4) << (4 * place + 16);
+        weights.at(byte).mask(inside).other(0).load().cast::<u32>()
+    };
+    let mut packed = zeros_like(at).cast::<u32>();
+    for place in 0..32 / values.bits() / 2 {
+        let (row, along) = (row + place % 2 * 8, along + place / 2 * 8);
+        let [first, second] = if values.bits() == 4 {
+            let both = code(row, along);
+            [both & 15, both >> 4]
+        } else {
+            [code(row, along), code(row, along + 1)]
+        };
+        packed = packed | first << (values.bits() * place) | second << (values.bits() * place + 16);
     }
-    let first = (strip * num_programs(0) + step) * BLOCK_WORDS;
-    words.at(first + at).store(word);
+    let first = (strip * num_programs(0) + step) * block;
+    words.at(first + at).store(packed);
 }
 
 /// Packs the scales `[n, groups]`, and their zeros if there are some, from 0 to 15: those of row `i` and group `j` are at `i * row_step + j * column_step`. A CTA packs those of a strip and a

@@ -5,31 +5,36 @@ use tilekit::prelude::*;
 use super::cases::format_of;
 use super::decode::Unquantised;
 use super::format::{STRIP, WeightFormat, place_of};
-use super::pack::{pack_int4, pack_scales};
+use super::pack::{pack_codes, pack_scales};
 
-#[case(sizes(n = [64, 200, 1], k = [128, 296, 2]))]
-fn weight_only_pack_int4(case: &mut Case) -> CaseResult {
+#[case(sizes(n = [64, 200, 1, 72, 136], k = [128, 296, 2, 200, 37], values = [0, 1, 2, 3, 3], group = [0, 0, 0, 0, 0]))]
+fn weight_only_pack_codes(case: &mut Case) -> CaseResult {
     let [n, k] = ["n", "k"].map(|name| case.size(name));
-    let format = format_of(0, false);
-    let weights = case.integers::<u8>("weights", [n, k / 2], 0..256);
+    let format = format_of(case);
+    let values = format.values;
+    let in_byte = 8 / values.bits();
+    let weights = case.integers::<u8>("weights", [n, k / in_byte], 0..256);
     let words = case.output::<u32>("words", [format.words([n, k])]);
-    let arguments = (&weights, (k / 2) as i64, 1, &words, n as i32, k as i32);
-    case.launch(pack_int4, WeightFormat::blocks([n, k]), arguments)?;
+    let row = (k / in_byte) as i64;
+    let arguments = (&weights, row, 1, &words, n as i32, k as i32);
+    let grid = WeightFormat::blocks([n, k]);
+    case.launch(fixed(pack_codes, values), grid, arguments)?;
     let mut want = vec![0_u32; format.words([n, k])];
     for row in 0..n {
         for at in 0..k {
-            let (word, bit) = place_of([row, at], k);
-            let both = u32::from(weights[[row, at / 2]]);
-            want[word] |= (both >> (at % 2 * 4) & 15) << bit;
+            let (word, bit) = place_of(values, [row, at], k);
+            let byte = u32::from(weights[[row, at / in_byte]]);
+            let code = byte >> (at % in_byte * values.bits()) & ((1 << values.bits()) - 1);
+            want[word] |= code << bit;
         }
     }
     case.expect(&words, |[at]: [usize; 1]| f64::from(want[at]), Exactly)
 }
 
 fn scales<T: Unquantised>(case: &mut Case) -> CaseResult {
-    let [n, k, group] = ["n", "k", "group"].map(|name| case.size(name));
-    let has_zeros = case.size("zeros") == 1;
-    let format = format_of(group, has_zeros);
+    let [n, k] = ["n", "k"].map(|name| case.size(name));
+    let format = format_of(case);
+    let has_zeros = format.values.has_zeros();
     let groups = format.group.count(k);
     let scales = case.normal::<T>("scales", [n, groups]);
     let zeros = case.integers::<u8>("of_groups", [n, groups], 0..16);
@@ -67,12 +72,12 @@ fn scales<T: Unquantised>(case: &mut Case) -> CaseResult {
     case.expect(&packed, |[at]: [usize; 1]| want[at], Exactly)
 }
 
-#[case(sizes(n = [64, 200, 1, 72], k = [128, 288, 64, 50], group = [128, 32, 64, 0], zeros = [0, 1, 0, 1]))]
+#[case(sizes(n = [64, 200, 1, 72], k = [128, 288, 64, 50], group = [128, 32, 64, 0], values = [0, 1, 0, 1]))]
 fn weight_only_pack_scales_bf16(case: &mut Case) -> CaseResult {
     scales::<bf16>(case)
 }
 
-#[case(sizes(n = [72], k = [288], group = [32], zeros = [1]))]
+#[case(sizes(n = [72], k = [288], group = [32], values = [1]))]
 fn weight_only_pack_scales_f16(case: &mut Case) -> CaseResult {
     scales::<f16>(case)
 }

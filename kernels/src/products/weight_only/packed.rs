@@ -7,8 +7,8 @@ use super::decode::Unquantised;
 use super::format::{STRIP, WeightFormat, place_of};
 use crate::products::error::{Result, expect};
 
-/// Weights `[N, K]` of 4 bits, packed as their [format](WeightFormat) says, for products with activations of type `T`.
-/// [`Products::pack_int4`](crate::products::Products::pack_int4) packs what is on the device, [`PackedWeights::from_host`] what is not, and [`PackedWeights::new`] takes what was packed before.
+/// Weights `[N, K]` of 4 or 8 bits, packed as their [format](WeightFormat) says, for products with activations of type `T`.
+/// [`Products::pack_weights`](crate::products::Products::pack_weights) packs what is on the device, [`PackedWeights::from_host`] what is not, and [`PackedWeights::new`] takes what was packed before.
 pub struct PackedWeights<T> {
     words: Buffer<u32>,
     scales: Buffer<T>,
@@ -19,7 +19,7 @@ pub struct PackedWeights<T> {
 /// Weights `[N, K]` in memory of the host, row by row.
 #[derive(Clone, Copy, Debug)]
 pub struct HostWeights<'a> {
-    /// Numbers from 0 to 15, one in a byte.
+    /// Codes, one in a byte.
     pub weights: &'a [u8],
     /// Scales, one for each group of each row.
     pub scales: &'a [f32],
@@ -66,7 +66,7 @@ impl<T: Unquantised> PackedWeights<T> {
     ///
     /// ```
     /// use tilekit::prelude::*;
-    /// use tilekit_kernels::products::weight_only::{HostWeights, PackedWeights, WeightFormat, WeightGroup};
+    /// use tilekit_kernels::products::weight_only::{HostWeights, PackedWeights, WeightFormat, WeightGroup, WeightValues};
     /// use tilekit_kernels::products::{Options, Products};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -75,7 +75,7 @@ impl<T: Unquantised> PackedWeights<T> {
     /// let products = Products::new(&device);
     ///
     /// let (m, n, k) = (4, 24, 128);
-    /// let format = WeightFormat { group: WeightGroup::Of(64), has_zeros: false };
+    /// let format = WeightFormat { values: WeightValues::Int4, group: WeightGroup::Of(64) };
     /// let weights = HostWeights { weights: &vec![11; n * k], scales: &vec![0.5; n * 2], zeros: None };
     /// let w = PackedWeights::from_host(&device, weights, [n, k], format)?;
     /// let x = Buffer::from_slice(&device, &vec![bf16::ONE; m * k])?;
@@ -103,7 +103,7 @@ impl<T: Unquantised> PackedWeights<T> {
         let mut scales = vec![T::ZERO; format.scales(shape)];
         for row in 0..n {
             for at in 0..k {
-                let (word, bit) = place_of([row, at], k);
+                let (word, bit) = place_of(format.values, [row, at], k);
                 words[word] |= u32::from(host.weights[row * k + at]) << bit;
             }
             for group in 0..groups {
@@ -178,7 +178,7 @@ pub(super) fn check_shape(
     )
 }
 
-/// As many numbers as there are weights and groups, and weights of 4 bits.
+/// As many numbers as there are weights and groups, and codes of 4 bits where those of the format are.
 fn check_host(host: HostWeights<'_>, [n, k]: [usize; 2], format: WeightFormat) -> Result<()> {
     let groups = n * format.group.count(k);
     let counts = [
@@ -200,6 +200,8 @@ fn check_host(host: HostWeights<'_>, [n, k]: [usize; 2], format: WeightFormat) -
         ("host.weights", Some(host.weights)),
         ("host.zeros", host.zeros),
     ];
+    // Of 8 bits every byte is a code.
+    let bytes = bytes.into_iter().filter(|_| format.values.bits() == 4);
     for (name, bytes) in bytes {
         let large = bytes.unwrap_or_default().iter().position(|&byte| byte > 15);
         expect(
@@ -214,13 +216,13 @@ fn check_host(host: HostWeights<'_>, [n, k]: [usize; 2], format: WeightFormat) -
 
 /// There are zeros where the format has them, and only there.
 pub(super) fn check_zeros(name: &'static str, are_there: bool, format: WeightFormat) -> Result<()> {
-    let [found, wanted] = if format.has_zeros {
-        ["none", "zeros: the format has them"]
+    let [found, wanted] = if format.values.has_zeros() {
+        ["none", "zeros: the values of the format have them"]
     } else {
-        ["zeros", "none: the format has none"]
+        ["zeros", "none: the values of the format have none"]
     };
     expect(
-        are_there == format.has_zeros,
+        are_there == format.values.has_zeros(),
         name,
         || found.to_owned(),
         wanted,

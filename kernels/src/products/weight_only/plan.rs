@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::few::FewWeights;
-use super::format::{BLOCK_WORDS, CHUNK, STEP, STRIP, WeightFormat};
-use super::many::ManyWeights;
+use super::format::{STEP, STRIP, WeightFormat};
+use super::many::{DEPTH, ManyWeights};
 use crate::products::dense::ManyTile;
 use crate::products::plan::{Instance, MULTIPROCESSORS, Need, Plan};
 
@@ -53,16 +53,16 @@ const fn many([groups, columns, stages]: [usize; 3]) -> ManyWeights {
 /// The tiles that calls with many rows choose from.
 pub const MANY: [ManyWeights; 2] = [many([2, 256, 5]), many([2, 128, 8])];
 
-/// Bytes of a chunk of 64 along K of strips, with its scales.
-fn chunk_bytes(groups: usize, format: WeightFormat) -> usize {
-    let scales = format.in_step().div_ceil(2) * format.kinds() * STRIP * 2;
-    groups * (BLOCK_WORDS / 2 * 4 + scales)
+/// Bytes of so many weights along K of strips, with their scales.
+fn stage_bytes(groups: usize, format: WeightFormat, depth: usize) -> usize {
+    let scales = (format.in_step() * depth).div_ceil(STEP) * format.kinds() * STRIP * 2;
+    groups * (format.values.block_words() * 4 * depth / STEP + scales)
 }
 
 impl ManyWeights {
     /// The same with as many of its stages as shared memory has room for beside results of so many bytes.
     pub(super) fn fitted(self, format: WeightFormat, result_bytes: usize) -> ManyWeights {
-        let stage = chunk_bytes(self.groups, format) + self.columns * CHUNK * 2;
+        let stage = stage_bytes(self.groups, format, DEPTH) + self.columns * DEPTH * 2;
         let others = self.columns * STRIP * result_bytes + BARRIERS_BYTES;
         let room = tilekit::target::SM_90A.cta.shared_bytes as usize - others;
         ManyWeights {
@@ -83,9 +83,7 @@ impl FewWeights {
     /// The same with as many of its stages as shared memory has room for beside sums, a multiple of the parts: a stage is always of the same one, which else would wait for a phase
     /// of its mbarrier while the one before is not complete, and a wait tells but the last two apart.
     pub(super) fn fitted(self, format: WeightFormat) -> FewWeights {
-        let words = self.groups * BLOCK_WORDS * 4;
-        let scales = self.groups * format.in_step() * format.kinds() * STRIP * 2;
-        let stage = words + scales + self.columns * STEP * 2;
+        let stage = stage_bytes(self.groups, format, STEP) + self.columns * STEP * 2;
         let sums = self.groups * STRIP * self.columns * 4;
         // What CTAs of a cluster send, and get, of which there are as many parts as CTAs, 8 columns each or more.
         let adders = self.ctas.min(self.columns / 8);
@@ -258,14 +256,14 @@ impl fmt::Display for WeightCallPlan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::WeightGroup;
+    use super::super::format::{WeightGroup, WeightValues};
     use super::*;
 
     #[track_caller]
     fn check(size: [usize; 3], expected: &str) {
         let format = WeightFormat {
+            values: WeightValues::Int4,
             group: WeightGroup::Of(128),
-            has_zeros: false,
         };
         let plan = WeightPlan::best(size, format, 2).to_string();
         assert_eq!(plan, expected, "{size:?}");

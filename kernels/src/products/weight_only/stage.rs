@@ -2,8 +2,8 @@
 
 use tilekit::prelude::*;
 
-use super::decode::{Scales, Unquantised};
-use super::format::{BLOCK_WORDS, CHUNK, STEP, STRIP, WeightFormat, WeightGroup};
+use super::decode::{Scales, Unquantised, decode, words_of};
+use super::format::{LOADED, STEP, STRIP, WeightFormat, WeightGroup};
 
 /// Packed weights in memory.
 #[derive(Clone, Copy)]
@@ -24,19 +24,23 @@ pub(super) struct Operands<T> {
     pub(super) x: Smem<T>,
 }
 
-/// What a stage holds: chunks along K of strips.
+/// What a stage holds of strips.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) format: WeightFormat,
     pub(super) groups: usize,
-    /// Chunks of 64 along K: a block, or one of its two.
-    pub(super) chunks: usize,
+    /// Weights along K: a block, or half of it.
+    pub(super) depth: usize,
 }
 
 impl Shape {
     /// Scales of a strip along K.
     fn scales(self) -> usize {
-        (self.format.in_step() * self.chunks).div_ceil(STEP / CHUNK)
+        (self.format.in_step() * self.depth).div_ceil(STEP)
+    }
+
+    fn chunks(self) -> usize {
+        self.depth / self.format.values.chunk()
     }
 }
 
@@ -44,12 +48,8 @@ impl<T: Unquantised> Operands<T> {
     /// So many stages.
     #[track_caller]
     pub(super) fn alloc(x: TensorMap<T>, shape: Shape, stages: usize) -> Self {
-        let Shape {
-            format,
-            groups,
-            chunks,
-        } = shape;
-        let words = [stages, groups, chunks, 2 * STRIP, CHUNK / 16];
+        let Shape { format, groups, .. } = shape;
+        let words = [stages, groups, shape.chunks(), 2 * STRIP, LOADED];
         let scales = [stages, groups, shape.scales(), format.kinds(), STRIP];
         let plain = || Swizzled::plain([4, 3, 2, 1, 0]);
         Operands {
@@ -68,17 +68,18 @@ impl<T: Unquantised> Operands<T> {
         [first, step]: [Scalar<i32>; 2],
         full: Mbarrier,
     ) {
-        let Shape { format, chunks, .. } = shape;
-        let count = BLOCK_WORDS * chunks / (STEP / CHUNK);
+        let Shape { format, depth, .. } = shape;
+        let block = format.values.block_words();
+        let count = block * depth / STEP;
         for group in 0..shape.groups {
             let strip = minimum(first + group, packed.strips - 1);
-            let begin = strip * (packed.steps * BLOCK_WORDS) + step * count;
+            let begin = strip * (packed.steps * block) + step * count;
             let words = self.words.index(group).reshape([count]);
             packed.words.bulk(begin).load(words, full);
             if let Some(scales) = self.scales {
                 let kinds = format.kinds() * STRIP;
-                // A group may reach beyond a chunk.
-                let along = step * chunks * CHUNK / (STEP / format.in_step());
+                // A group may reach beyond a stage.
+                let along = step * depth / (STEP / format.in_step());
                 let begin = strip * packed.steps * format.in_step() + along;
                 let scales = scales.index(group).reshape([shape.scales() * kinds]);
                 packed.scales.bulk(begin * kinds).load(scales, full);
@@ -86,15 +87,33 @@ impl<T: Unquantised> Operands<T> {
         }
     }
 
-    /// The words of a chunk of a strip.
-    #[track_caller]
-    pub(super) fn chunk(self, group: usize, chunk: usize) -> Smem<u32> {
-        self.words.index(group).index(chunk)
+    /// Loads the words of a strip, and then decodes them one after the other: so many weights along K as share scales, and a load, from which place on. Those of whole rows are given.
+    pub(super) fn decoded(
+        self,
+        shape: Shape,
+        group: usize,
+        of_rows: Option<Scales<T>>,
+        columns: usize,
+    ) -> impl Iterator<Item = (usize, Tensor<T>)> {
+        let values = shape.format.values;
+        let words = self.words.index(group);
+        let chunks: Vec<_> = (0..shape.chunks())
+            .map(|chunk| words_of(words.index(chunk), values))
+            .collect();
+        let width = shape.format.width();
+        (0..shape.depth).step_by(width).map(move |along| {
+            let scales = self.scales_at(shape.format, [group, along], columns);
+            let scales = scales.or(of_rows).expect("groups or rows have scales");
+            let words_of_k = |k: usize| k / 16 * values.part_words();
+            let first = words_of_k(along % values.chunk());
+            let words = chunks[along / values.chunk()].slice(1, first..first + words_of_k(width));
+            (along, decode(words, values, scales, columns))
+        })
     }
 
     /// The scales of a strip for the weights that begin at `k` of a step.
     #[track_caller]
-    pub(super) fn scales_at(
+    fn scales_at(
         self,
         format: WeightFormat,
         [group, k]: [usize; 2],
@@ -104,7 +123,7 @@ impl<T: Unquantised> Operands<T> {
             return None;
         };
         let tile = self.scales?.index(group).index(k / weights);
-        Some(Scales::load(tile, format.has_zeros, columns))
+        Some(Scales::load(tile, format.values.has_zeros(), columns))
     }
 }
 
