@@ -135,6 +135,13 @@ pub enum Error {
         /// What is wrong, and what can be.
         message: String,
     },
+    /// A case for more ranks than there are GPUs.
+    TooFewGpus {
+        /// The ranks of the case.
+        ranks: usize,
+        /// The GPUs that the driver sees.
+        gpus: usize,
+    },
     /// Two GPUs of which one cannot access the memory of the other.
     NoPeerAccess {
         /// The rank that would access.

@@ -5,7 +5,7 @@ pub use library::prelude::*;
 
 pub use crate::buffer::Buffer;
 pub use crate::case::Tolerance::{self, Absolute, Close, Exactly, Frobenius, Relative, Ulps};
-pub use crate::case::{Case, CaseResult, Input, Mapped, Output};
+pub use crate::case::{Case, CaseResult, Input, Mapped, Output, Shared};
 pub use crate::device::Device;
 pub use crate::element::DeviceElement;
 pub use crate::kernel::{Compiler, Kernel};

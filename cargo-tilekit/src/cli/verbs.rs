@@ -111,6 +111,9 @@ pub(crate) struct Run {
     /// A size in place of those that the cases declare: n=4096, n=1000,4096 or n=1<<20
     #[arg(short, long = "size", value_name = "NAME=VALUE")]
     pub(crate) sizes: Vec<SizeOverride>,
+    /// Run the cases of several ranks on this many devices, as -s ranks=N does
+    #[arg(long, value_name = "N")]
+    pub(crate) devices: Option<usize>,
 }
 
 /// What the emulator checks, which is then the device.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use protocol::Exit;
-use protocol::request::{BenchRequest, Checking, Verb};
+use protocol::request::{BenchRequest, Checking, SizeOverride, Verb};
 
 use crate::cli::{Bench, CargoOptions, Checks, Run, RunInOrder, Test};
 use crate::error::{Error, Result};
@@ -89,10 +89,20 @@ pub(super) fn order(arguments: Run, verb: impl FnOnce(Vec<String>) -> Verb) -> O
         selection,
         device,
         sizes,
+        devices,
     } = arguments;
     Order {
         device: device.map(Into::into),
-        sizes,
+        sizes: with_ranks(sizes, devices),
         ..verb(selection.kernels).into()
     }
+}
+
+/// The sizes of the command line, with that of `--devices`.
+pub(super) fn with_ranks(
+    mut sizes: Vec<SizeOverride>,
+    devices: Option<usize>,
+) -> Vec<SizeOverride> {
+    sizes.extend(devices.map(SizeOverride::ranks));
+    sizes
 }

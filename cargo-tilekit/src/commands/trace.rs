@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use protocol::Exit;
 use protocol::request::{TraceRequest, Verb};
 
+use super::run::with_ranks;
 use crate::cli::{CargoOptions, Run, Trace};
 use crate::error::{Error, Result};
 use crate::package::{Order, drive};
@@ -23,6 +24,7 @@ pub(super) fn trace(arguments: Trace, cargo: &CargoOptions, terminal: &Terminal)
         selection,
         device,
         sizes,
+        devices,
     } = run;
     if selection.kernels.is_empty() {
         let help = "write `cargo tilekit trace CASE`; `cargo tilekit list` names them";
@@ -38,7 +40,7 @@ pub(super) fn trace(arguments: Trace, cargo: &CargoOptions, terminal: &Terminal)
     });
     let order = Order {
         device: device.map(Into::into),
-        sizes,
+        sizes: with_ranks(sizes, devices),
         ..verb.into()
     };
     drive(order, cargo, terminal)

@@ -13,6 +13,19 @@ pub struct SizeOverride {
     pub values: Vec<usize>,
 }
 
+impl SizeOverride {
+    /// The size that says on how many devices a case runs, one for each rank.
+    pub const RANKS: &str = "ranks";
+
+    /// So many ranks.
+    pub fn ranks(devices: usize) -> SizeOverride {
+        SizeOverride {
+            name: Self::RANKS.to_string(),
+            values: vec![devices],
+        }
+    }
+}
+
 impl FromStr for SizeOverride {
     type Err = String;
 

@@ -146,7 +146,7 @@ impl Case {
             Mode::Bench(..) => return self.time_chain().map(|()| None),
             Mode::Describe | Mode::Ready { .. } => return Ok(None),
         };
-        let got = output.on_device(&bed.device)?.to_vec_with_poison()?;
+        let got = output.where_written(&bed.device)?.to_vec_with_poison()?;
         let Some(cache) = &bed.cache else {
             return Ok(Some(got));
         };

@@ -124,7 +124,7 @@ impl Case {
         Ok(options.copies(self.tensor_bytes, free_bytes))
     }
 
-    fn check_limit(&self, bed: &Bed) -> Result<()> {
+    pub(super) fn check_limit(&self, bed: &Bed) -> Result<()> {
         match bed.tensor_limit_bytes {
             Some(limit_bytes) if self.tensor_bytes > limit_bytes => Err(Error::CaseTooLarge {
                 case: self.name.clone(),

@@ -19,6 +19,7 @@ pub(crate) mod parallel;
 mod prepare;
 mod quiet;
 mod random;
+mod ranks;
 mod report;
 mod shape;
 mod sizes;
@@ -41,6 +42,7 @@ pub use compare::{Agreement, Mismatch, WrongElement, compare};
 pub use entry::{CaseEntry, CaseOutcome};
 pub use mapped::Mapped;
 pub use random::Generator;
+pub use ranks::Shared;
 pub use report::{CaseReport, LaunchReport};
 pub use shape::Shape;
 pub use sizes::{SizeList, Sizes};
@@ -60,6 +62,7 @@ use crate::kernel::{Arguments, Instance, Kernel};
 use crate::launch::Grid;
 use crate::peer::Peer;
 use crate::stream::Stream;
+use crate::world::World;
 
 /// What a case function returns; `?` passes every error of this crate on.
 pub type CaseResult = Result<()>;
@@ -71,6 +74,8 @@ pub struct Case {
     mode: Mode,
     pick: Pick,
     stream: Option<Stream>,
+    /// The devices, if it runs on several and has begun to.
+    world: Option<Arc<World>>,
     tensor_bytes: usize,
     /// Kept, because launches are timed after the case function has dropped its own.
     inputs: Vec<Box<dyn Any>>,
@@ -104,6 +109,7 @@ impl Case {
             mode,
             pick,
             stream,
+            world: None,
             tensor_bytes: 0,
             inputs: Vec::new(),
             outputs: Vec::new(),
@@ -185,7 +191,7 @@ impl Case {
     pub fn output<T: DeviceElement>(&mut self, name: &str, shape: impl Into<Shape>) -> Output<T> {
         let shape = shape.into();
         self.count_bytes::<T>(&shape);
-        let (output, is_used) = self.shared(name, shape, |shape| Output::<T>::new(name, shape));
+        let (output, is_used) = self.tensor(name, shape, |shape| Output::<T>::new(name, shape));
         self.outputs.push(Arc::new(output.clone()));
         if let (true, Some(bed)) = (is_used, self.bed()) {
             // A device that cannot do so says so again at the launch.
@@ -362,13 +368,13 @@ impl Case {
         let seed = bed.map_or(0, |bed| bed.seed);
         let cache = bed.and_then(|bed| bed.cache.clone());
         let make = |shape: Shape| Input::random(name, shape, generator, seed, cache);
-        let input = self.shared(name, shape, make).0;
+        let input = self.tensor(name, shape, make).0;
         self.keep(input)
     }
 
     /// A tensor that candidates of one run share, so that each need not copy its own to the device; says whether another one had it before.
     /// What is made of a function of the case is not shared: that may depend on the candidate.
-    fn shared<S: Clone + Send + Sync + 'static>(
+    fn tensor<S: Clone + Send + Sync + 'static>(
         &self,
         name: &str,
         shape: Shape,

@@ -23,6 +23,8 @@ pub struct CaseReport {
     pub agreements: Vec<Agreement>,
     /// Bytes of all its tensors together.
     pub tensor_bytes: usize,
+    /// On how many ranks it runs, if it is for several.
+    pub ranks: Option<usize>,
     /// Bytes that the work must move between memory and the GPU, if the case says.
     pub moved_bytes: Option<u64>,
     /// Operations that the work takes, if the case says.

@@ -199,6 +199,16 @@ impl<T: DeviceElement> Output<T> {
         self.copy_on_device(device, 0)
     }
 
+    /// The elements where a launch has put them: on the device of its rank, or on `device` if none did.
+    pub(super) fn where_written(&self, device: &Device) -> Result<Arc<Buffer<T>>> {
+        let copies = self.tensor.device.lock();
+        let first = copies
+            .unwrap_or_else(PoisonError::into_inner)
+            .first()
+            .cloned();
+        first.map_or_else(|| self.on_device(device), Ok)
+    }
+
     pub(crate) fn copy_on_device(&self, device: &Device, copy: usize) -> Result<Arc<Buffer<T>>> {
         keep(&self.tensor.device, device, copy, || {
             let buffer = Buffer::new(device, self.tensor.len)?;

@@ -71,6 +71,11 @@ impl PreparedLaunch {
             .launch_checked(stream, self.grid, &self.parameters)
     }
 
+    /// Its packed parameters.
+    pub(crate) fn parameters(&self) -> &ParameterBlock {
+        &self.parameters
+    }
+
     /// The same launch of another entry of the same code.
     pub(crate) fn with_entry(&self, entry: &Arc<Entry>) -> PreparedLaunch {
         PreparedLaunch {

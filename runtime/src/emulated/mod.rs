@@ -167,6 +167,11 @@ impl EmulatedDevice {
         self.options.is_timed && self.options.most_clusters.is_some()
     }
 
+    /// How it runs launches.
+    pub(crate) fn options(&self) -> EmulatorOptions {
+        self.options
+    }
+
     /// What the last launch that ended well did.
     pub(crate) fn stats(&self) -> Option<Stats> {
         self.stats

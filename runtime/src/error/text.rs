@@ -30,9 +30,10 @@ impl fmt::Display for Error {
             | Self::NotMultiple { .. }
             | Self::ReadonlyOverlap { .. }
             | Self::ReadonlyWrittenBefore { .. } => self.write_of_argument(f),
-            Self::Ranks { .. } | Self::NoPeerAccess { .. } | Self::RanksLate { .. } => {
-                self.write_of_ranks(f)
-            }
+            Self::Ranks { .. }
+            | Self::TooFewGpus { .. }
+            | Self::NoPeerAccess { .. }
+            | Self::RanksLate { .. } => self.write_of_ranks(f),
             Self::NeverWaits { .. }
             | Self::NotEmulated { .. }
             | Self::Capturing { .. }
@@ -113,6 +114,10 @@ impl Error {
     fn write_of_ranks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ranks { message } => f.write_str(message),
+            Self::TooFewGpus { ranks, gpus } => write!(
+                f,
+                "{ranks} ranks are {ranks} GPUs, and the driver sees {gpus}; choose `--devices {gpus}`, or as many emulated devices as you like by `--device emulator`"
+            ),
             Self::NoPeerAccess { from, to } => write!(
                 f,
                 "GPU {from} cannot access the memory of GPU {to}: they have no peer connection; choose GPUs that have one by `CUDA_VISIBLE_DEVICES` \

@@ -9,6 +9,7 @@ use crate::error::Error;
 pub(super) fn exit_of(error: &Error) -> Exit {
     match error {
         Error::Machine(lack) => exit_of_lack(lack),
+        Error::TooFewGpus { .. } => Exit::NoGpu,
         Error::Kernel(_) => Exit::Diagnostics,
         Error::Jit { .. } => Exit::Toolchain,
         Error::UnknownSize { .. } | Error::UnevenSizes { .. } | Error::CaseTooLarge { .. } => {

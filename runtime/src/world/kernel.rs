@@ -1,12 +1,11 @@
 //! Kernels on all devices of a world.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::World;
 use crate::backend::On;
-use crate::code::Entry;
+use crate::code::PreparedLaunch;
 use crate::emulated::{OfRank, launch_all};
 use crate::error::{Error, Result};
 use crate::kernel::{Arguments, CompiledKernel, LoadedKernel};
@@ -54,48 +53,47 @@ impl<H> WorldKernel<H> {
             });
         }
         let grid = grid.into();
-        let mut blocks = Vec::with_capacity(ranks);
+        let mut launches = Vec::with_capacity(ranks);
         for (rank, kernel) in self.of_ranks.iter().enumerate() {
             let mut parameters = ParameterBlock::new();
             kernel.pack(&arguments(rank), &mut parameters)?;
-            kernel.entry().check(grid, &parameters)?;
-            blocks.push(parameters);
+            launches.push(PreparedLaunch::new(kernel.entry(), grid, parameters)?);
         }
-        self.launch_packed(world, grid, &blocks)
+        world.launch(&launches)
     }
+}
 
-    fn launch_packed(&self, world: &World, grid: Grid, blocks: &[ParameterBlock]) -> Result<()> {
-        let entries: Vec<&Arc<Entry>> = self.of_ranks.iter().map(LoadedKernel::entry).collect();
-        let emulated = entries
-            .iter()
-            .zip(blocks)
-            .filter_map(|(entry, parameters)| {
-                let On::Emulator(function) = entry.function() else {
-                    return None;
-                };
-                Some(OfRank {
-                    entry: function,
-                    shape: entry.shape(),
-                    grid,
-                    parameters,
-                })
-            });
+impl World {
+    /// Launches on each rank what is prepared for it, and waits until all of them have ended.
+    pub(crate) fn launch(&self, launches: &[PreparedLaunch]) -> Result<()> {
+        let emulated = launches.iter().filter_map(|launch| {
+            let entry = launch.entry();
+            let On::Emulator(function) = entry.function() else {
+                return None;
+            };
+            Some(OfRank {
+                entry: function,
+                shape: entry.shape(),
+                grid: launch.grid(),
+                parameters: launch.parameters(),
+            })
+        });
         let emulated: Vec<OfRank<'_>> = emulated.collect();
-        if emulated.len() == entries.len() {
+        if emulated.len() == launches.len() {
             return launch_all(&emulated);
         }
-        for (rank, entry) in entries.iter().enumerate() {
-            entry.launch_checked(&world.streams()[rank], grid, &blocks[rank])?;
+        for (launch, stream) in launches.iter().zip(self.streams()) {
+            launch.launch(stream)?;
         }
-        self.wait(world)
+        self.wait(launches)
     }
 
     /// Waits for all ranks, up to the limit.
-    fn wait(&self, world: &World) -> Result<()> {
-        let (started, limit) = (Instant::now(), world.limit());
+    fn wait(&self, launches: &[PreparedLaunch]) -> Result<()> {
+        let (started, limit) = (Instant::now(), self.limit());
         loop {
             let mut late = Vec::new();
-            for (rank, stream) in world.streams().iter().enumerate() {
+            for (rank, stream) in self.streams().iter().enumerate() {
                 if !stream.is_done()? {
                     late.push(rank);
                 }
@@ -104,11 +102,12 @@ impl<H> WorldKernel<H> {
                 return Ok(());
             }
             if started.elapsed() >= limit {
-                let kernel = self.of_ranks[0].entry().shape().name.clone();
+                let first = launches.first();
                 return Err(Error::RanksLate {
-                    kernel,
+                    kernel: first
+                        .map_or_else(String::new, |launch| launch.entry().shape().name.clone()),
                     late,
-                    ranks: world.ranks(),
+                    ranks: self.ranks(),
                     limit,
                 });
             }

@@ -48,7 +48,7 @@ pub(in crate::harness) struct Passed {
 pub(in crate::harness) enum Shown {
     /// It was right.
     Passed(Passed),
-    /// It is too large for the emulator.
+    /// It is too large for the emulator, or for more GPUs than there are.
     Skipped(String),
     /// It was wrong.
     Failed(Error),
@@ -125,6 +125,7 @@ impl Runner {
                 })
             }
             Ok(()) => Shown::Passed(Passed::of(&outcome.report)),
+            Err(error @ Error::TooFewGpus { .. }) => Shown::Skipped(error.to_string()),
             Err(error) => Shown::Failed(error),
         }
     }

@@ -1,0 +1,161 @@
+//! Cases on several emulated devices: every rank's outputs are compared, and mistakes name the rank.
+
+use tilekit::case::{Bed, CaseEntry, CaseOutcome, Mode, SizeList};
+use tilekit::prelude::*;
+use tilekit::report::fault_diagnostic;
+use tilekit::{EmulatorOptions, Error};
+
+/// Each rank hands `x` to the next one, which doubles what it got; what a mistake is, `VARIANT` says.
+#[kernel(warps = 1, cooperative)]
+fn hand_on<const VARIANT: usize>(
+    x: Ptr<f32>,
+    out: Ptr<f32>,
+    got: Ptr<f32>,
+    got_of: PeerMap<f32>,
+    counts: Ptr<i32>,
+    counts_of: PeerMap<i32>,
+    next: i32,
+) {
+    let at = arange(0..64, Coalesced);
+    let signals = Signals::new(counts, counts_of);
+    got_of.of(next).at(at).store(x.at(at).load());
+    if VARIANT != SILENT {
+        signals.signal(next, scalar(0), scalar(1));
+    }
+    if VARIANT != HASTY {
+        signals.wait(scalar(0), scalar(1));
+    }
+    let factor = if VARIANT == WRONG {
+        select(next == 0, 3.0, 2.0)
+    } else {
+        scalar(2.0)
+    };
+    out.at(at).store(got.at(at).load() * factor);
+}
+
+const RIGHT: usize = 0;
+/// The last rank multiplies by 3.
+const WRONG: usize = 1;
+/// Nobody signals.
+const SILENT: usize = 2;
+/// Nobody waits.
+const HASTY: usize = 3;
+
+fn hands_on<const VARIANT: usize>(case: &mut Case) -> CaseResult {
+    let ranks = case.ranks();
+    let name = |tensor: &str, rank| format!("{tensor} of rank {rank}");
+    let x: Vec<_> = (0..ranks)
+        .map(|rank| case.normal::<f32>(&name("x", rank), [64]))
+        .collect();
+    let out: Vec<_> = (0..ranks)
+        .map(|rank| case.output::<f32>(&name("out", rank), [64]))
+        .collect();
+    let (got, counts) = (case.shared::<f32>(64)?, case.shared::<i32>(1)?);
+    case.launch_on_ranks(hand_on::<VARIANT>, grid(1), |rank| {
+        let next = ((rank + 1) % ranks) as i32;
+        let (got, got_of) = (got.part(rank), got.peers(rank));
+        let (count, counts_of) = (counts.part(rank), counts.peers(rank));
+        (&x[rank], &out[rank], got, got_of, count, counts_of, next)
+    })?;
+    for rank in 0..ranks {
+        let before = &x[(rank + ranks - 1) % ranks];
+        case.expect(&out[rank], |[i]: [usize; 1]| before[i] * 2.0, Exactly)?;
+    }
+    Ok(())
+}
+
+fn run(function: fn(&mut Case) -> CaseResult, ranks: usize, mode: &Mode) -> CaseOutcome {
+    let sizes = &[SizeList {
+        name: "ranks",
+        values: &[2],
+    }];
+    let entry = CaseEntry {
+        name: "hands_on",
+        module: "ranks",
+        file: file!(),
+        line: line!(),
+        sizes,
+        function,
+    };
+    let chosen = [("ranks".to_string(), vec![ranks])];
+    entry.run(&entry.runs(&chosen).expect("its own size")[0], mode)
+}
+
+fn under(seed: u64) -> Mode {
+    let options = EmulatorOptions {
+        seed,
+        ..EmulatorOptions::default()
+    };
+    Mode::Check(Bed::new(&Device::emulator_with(options)))
+}
+
+#[test]
+fn every_rank_is_compared() {
+    for ranks in [1, 2, 4, 8] {
+        for seed in 0..3 {
+            let outcome = run(hands_on::<RIGHT>, ranks, &under(seed));
+            outcome.result.expect("every rank is right");
+            let report = outcome.report;
+            assert_eq!(
+                (report.ranks, report.agreements.len()),
+                (Some(ranks), ranks)
+            );
+            assert!(report.launches[0].warp_instructions > Some(ranks as u64));
+            // Two tensors and the memory of all for each rank.
+            assert_eq!(report.tensor_bytes, ranks * (3 * 256 + 4));
+        }
+    }
+}
+
+#[test]
+fn a_description_launches_nothing() {
+    let outcome = run(hands_on::<RIGHT>, 4, &Mode::Describe);
+    outcome.result.expect("it is described");
+    assert_eq!(outcome.report.launches.len(), 1);
+    assert!(outcome.report.launches[0].compiled.is_none());
+}
+
+#[test]
+fn a_wrong_element_names_its_rank() {
+    let wrong = run(hands_on::<WRONG>, 4, &under(0)).result;
+    let text = wrong.expect_err("rank 3 is wrong").to_string();
+    assert!(text.contains("out of rank 3"), "{text}");
+}
+
+#[track_caller]
+fn reports(function: fn(&mut Case) -> CaseResult, code: tilekit::diag::Code, expected: &[&str]) {
+    for seed in 0..3 {
+        let Err(Error::Fault(fault)) = run(function, 2, &under(seed)).result else {
+            panic!("seed {seed}: it is reported");
+        };
+        assert_eq!(fault_diagnostic(&fault).code, code);
+        let text = fault.to_string();
+        for part in expected {
+            assert!(text.contains(part), "seed {seed}: {part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_signal_and_a_missing_wait_name_ranks_and_flags() {
+    use tilekit::diag::Code;
+    let flag = [
+        "deadlock across 2 devices",
+        "of rank 1 polls the flag",
+        "which is 0",
+    ];
+    reports(hands_on::<SILENT>, Code::Deadlock, &flag);
+    reports(hands_on::<HASTY>, Code::Race, &["of rank 0", "of rank 1"]);
+}
+
+#[test]
+fn more_ranks_than_devices_are_refused_with_what_there_is() {
+    let many = run(hands_on::<RIGHT>, 17, &under(0)).result;
+    let text = many.expect_err("16 can run as one").to_string();
+    assert_eq!(text, "17 devices; 1 to 16 can run as one");
+    let few = Error::TooFewGpus { ranks: 4, gpus: 1 };
+    assert_eq!(
+        few.to_string(),
+        "4 ranks are 4 GPUs, and the driver sees 1; choose `--devices 1`, or as many emulated devices as you like by `--device emulator`"
+    );
+}
