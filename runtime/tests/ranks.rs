@@ -1,6 +1,7 @@
 //! Cases on several emulated devices: every rank's outputs are compared, and mistakes name the rank.
 
 use tilekit::case::{Bed, CaseEntry, CaseOutcome, Mode, SizeList};
+use tilekit::diag::Code;
 use tilekit::prelude::*;
 use tilekit::report::fault_diagnostic;
 use tilekit::{EmulatorOptions, Error};
@@ -26,7 +27,11 @@ fn hand_on<const VARIANT: usize>(
         signals.wait(scalar(0), scalar(1));
     }
     let factor = if VARIANT == WRONG {
-        select(next == 0, 3.0, 2.0)
+        select(
+            next == 0,
+            scalar(3.0).cast::<f32>(),
+            scalar(2.0).cast::<f32>(),
+        )
     } else {
         scalar(2.0)
     };
@@ -123,7 +128,7 @@ fn a_wrong_element_names_its_rank() {
 }
 
 #[track_caller]
-fn reports(function: fn(&mut Case) -> CaseResult, code: tilekit::diag::Code, expected: &[&str]) {
+fn reports(function: fn(&mut Case) -> CaseResult, code: Code, expected: &[&str]) {
     for seed in 0..3 {
         let Err(Error::Fault(fault)) = run(function, 2, &under(seed)).result else {
             panic!("seed {seed}: it is reported");
@@ -138,14 +143,13 @@ fn reports(function: fn(&mut Case) -> CaseResult, code: tilekit::diag::Code, exp
 
 #[test]
 fn a_missing_signal_and_a_missing_wait_name_ranks_and_flags() {
-    use tilekit::diag::Code;
     let flag = [
         "deadlock across 2 devices",
         "of rank 1 polls the flag",
         "which is 0",
     ];
     reports(hands_on::<SILENT>, Code::Deadlock, &flag);
-    reports(hands_on::<HASTY>, Code::Race, &["of rank 0", "of rank 1"]);
+    reports(hands_on::<HASTY>, Code::Race, &["rank 0", "rank 1"]);
 }
 
 #[test]

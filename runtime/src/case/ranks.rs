@@ -12,6 +12,7 @@ use super::report::LaunchReport;
 use super::{Bed, Case, CaseResult};
 use crate::backend::On;
 use crate::buffer::Buffer;
+use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 use crate::kernel::{Arguments, Instance, Kernel, Packing};
@@ -107,7 +108,7 @@ impl Case {
             world.launch(&launches)?;
             report.wall = Some(started.elapsed());
             let devices = world.devices().iter();
-            let stats = devices.map(|device| device.emulator_stats());
+            let stats = devices.map(Device::emulator_stats);
             report.warp_instructions = stats.map(|s| s.map(|s| s.warp_instructions)).sum();
             report.compiled = Some(compiled);
         }
