@@ -208,7 +208,7 @@ impl Call {
     }
 }
 
-pub(super) fn copied(name: &str, matrix: Matrix, pitch: usize) -> String {
+fn copied(name: &str, matrix: Matrix, pitch: usize) -> String {
     // The strides of B itself: what is multiplied is its transpose.
     let own = if name == "b" {
         matrix.transposed()
@@ -217,6 +217,26 @@ pub(super) fn copied(name: &str, matrix: Matrix, pitch: usize) -> String {
     };
     let [row, column] = own.strides;
     format!("`{name}` copied: strides {row} and {column}, where rows of {pitch} are taken")
+}
+
+/// What is copied of an operand, and of results in rows: some of them since their rows end within what TMA stores write.
+pub(super) fn copies_of(
+    (name, operand, taken): (&str, Matrix, Taken),
+    results: [(&str, Option<Matrix>, bool); 2],
+    element_bytes: usize,
+) -> Vec<String> {
+    let mut copies = Vec::new();
+    if let Taken::Copied(to, _) = taken {
+        copies.push(copied(name, operand, to.strides[0]));
+    }
+    for (name, matrix, ends_early) in results {
+        let is_copied = |matrix: &Matrix| matrix.in_rows(element_bytes).is_none() || ends_early;
+        if let Some(matrix) = matrix.filter(is_copied) {
+            let to = Matrix::padded(matrix, element_bytes);
+            copies.push(copied(name, matrix, to.strides[0]));
+        }
+    }
+    copies
 }
 
 fn check_shapes([x, y]: [Matrix; 2], result: Matrix) -> Result<()> {

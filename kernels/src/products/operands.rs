@@ -114,6 +114,23 @@ impl Products {
         })
     }
 
+    /// The result and what is added to it, in rows; the result apart if its rows end within what TMA stores write.
+    pub(super) fn stored<O: Stored>(
+        &self,
+        stream: &Stream,
+        (c, options): (&Buffer<O>, &Options<'_, O>),
+        (own, source): (Matrix, Option<Matrix>),
+        ends_early: bool,
+    ) -> Result<[InRows<O>; 2]> {
+        let result = if ends_early {
+            self.apart(stream, (Role::Result, c), own, false)?
+        } else {
+            self.placed(stream, (Role::Result, c), own, false)?
+        };
+        let source = self.source(stream, (c, options), (own, source), &result)?;
+        Ok([result, source])
+    }
+
     /// Copies a result from a workspace to where it belongs.
     pub(super) fn copy_back<O: Stored>(
         &self,

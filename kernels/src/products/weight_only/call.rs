@@ -217,14 +217,12 @@ impl Products {
         let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let factor = self.factor(stream, (Role::X, x.source()), (call.x, call.taken))?;
-        let own = (Role::Result, y.source());
-        let result = if call.result_ends_early() {
-            self.apart(stream, own, call.result, false)?
-        } else {
-            self.placed(stream, own, call.result, false)?
-        };
-        let of_y = (y.source(), options);
-        let source = self.source(stream, of_y, (call.result, call.source), &result)?;
+        let [result, source] = self.stored(
+            stream,
+            (y.source(), options),
+            (call.result, call.source),
+            call.result_ends_early(),
+        )?;
         let own_source = options.source.filter(|_| call.source.is_some());
         let launch = WeightLaunch {
             size: call.size,

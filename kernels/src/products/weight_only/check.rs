@@ -5,7 +5,7 @@ use tilekit::prelude::DeviceElement;
 use super::decode::Unquantised;
 use super::packed::PackedWeights;
 use super::plan::{WeightCallPlan, WeightPlan, WeightTile};
-use crate::products::check::{Taken, View, check_numbers, check_result, check_source, copied};
+use crate::products::check::{Taken, View, check_numbers, check_result, check_source, copies_of};
 use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
@@ -77,29 +77,22 @@ impl WeightCall {
     }
 
     pub(super) fn described(&self) -> WeightCallPlan {
-        let mut copies = Vec::new();
-        if let (Taken::Copied(to, _), Some(_)) = (self.taken, self.plan) {
-            copies.push(copied("x", self.x, to.strides[0]));
-        }
-        for (name, matrix) in [("y", Some(self.result)), ("options.source", self.source)] {
-            let is_copied = |matrix: &Matrix| {
-                let ends_early = name == "y" && self.result_ends_early();
-                matrix.in_rows(self.element_bytes).is_none() || ends_early
-            };
-            if let Some(matrix) = matrix.filter(is_copied).filter(|_| self.plan.is_some()) {
-                let to = Matrix::padded(matrix, self.element_bytes);
-                copies.push(copied(name, matrix, to.strides[0]));
-            }
-        }
+        let results = [
+            ("y", Some(self.result), self.result_ends_early()),
+            ("options.source", self.source, false),
+        ];
+        let copies = self
+            .plan
+            .map(|_| copies_of(("x", self.x, self.taken), results, self.element_bytes));
         WeightCallPlan {
             product: self.plan,
-            copies,
+            copies: copies.unwrap_or_default(),
         }
     }
 }
 
 /// A matrix that is no batch.
-pub(super) fn one_matrix<T: DeviceElement>(
+pub(in crate::products) fn one_matrix<T: DeviceElement>(
     name: &'static str,
     view: &View<'_, T>,
 ) -> Result<Matrix> {

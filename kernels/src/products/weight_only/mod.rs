@@ -19,6 +19,7 @@ pub mod plan;
 mod stage;
 
 pub use call::DeviceWeights;
+pub(in crate::products) use check::one_matrix;
 pub use decode::Unquantised;
 pub use format::{WeightFormat, WeightGroup, WeightValues};
 pub(in crate::products) use launch::WeightWhich;

@@ -1,0 +1,319 @@
+//! Cases of sparse products, against f64.
+
+use std::sync::{Arc, LazyLock};
+
+use tilekit::prelude::*;
+
+use super::layout::{kept, kept_pitch, numbers};
+use super::plan::{SparsePlan, TILES};
+use super::product::{SparseForm, sparse_product};
+use super::{HostSparse, Pruning, SparseOperand};
+use crate::products::cases::{ALPHA, BETA, tolerance};
+use crate::products::dense::dense;
+use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
+use crate::products::factor::{ResultOf, unit};
+use crate::products::form::{Form, Side};
+use crate::products::plan::{INSTANCES, Instance, Need, Plan};
+
+/// How B lies, and C.
+#[derive(Clone, Copy, Default)]
+struct Lies {
+    b_along_n: bool,
+    turned: bool,
+}
+
+/// The tensors of a product. Rows begin at multiples of 16 bytes.
+struct Sparse<T, O> {
+    /// M, N, K.
+    size: [usize; 3],
+    lies: Lies,
+    /// What is compressed, with zeros where nothing is kept.
+    whole: Input<T>,
+    kept: Input<T>,
+    places: Input<u16>,
+    b: Input<T>,
+    c: Output<O>,
+    source: Input<O>,
+    bias: Input<O>,
+    scales: [Input<f32>; 2],
+}
+
+fn stride<T>(columns: usize) -> usize {
+    columns.next_multiple_of(unit::<T>())
+}
+
+/// A matrix whose rows begin at multiples of 16 bytes.
+fn in_rows<T: DeviceElement>(
+    tensor: &Input<T>,
+    [rows, columns]: [usize; 2],
+) -> TensorView<'_, T, Input<T>> {
+    let view = tensor.view().with_shape([rows, columns]);
+    view.with_strides([stride::<T>(columns), 1])
+}
+
+fn operand<T: SparseOperand>(case: &mut Case, name: &str, shape: [usize; 2]) -> Input<T> {
+    if T::IS_INTEGER {
+        return case.integers::<T>(name, shape, -128..128);
+    }
+    case.normal::<T>(name, shape)
+}
+
+impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
+    fn new(case: &mut Case, lies: Lies) -> Self {
+        let size @ [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
+        let pitch = stride::<T>(k);
+        let given = operand::<T>(case, "given", [m, pitch]);
+        // Only a case that runs is compressed: cases are listed for each command.
+        let compressed = Arc::new(LazyLock::new(move || {
+            let rows = given.host().chunks(pitch.max(1));
+            let elements: Vec<T> = rows.flat_map(|row| row[..k].iter().copied()).collect();
+            let compressed = HostSparse::compress(&elements, [m, k], Pruning::LargestTwo);
+            compressed.expect("the shape is that of the elements")
+        }));
+        let of = Arc::clone(&compressed);
+        let dense = LazyLock::new(move || of.dense());
+        let whole = case.input("a", [m, pitch], move |at| {
+            let (row, column) = (at / pitch, at % pitch);
+            if column < k {
+                dense[row * k + column]
+            } else {
+                T::NOTHING
+            }
+        });
+        let of = Arc::clone(&compressed);
+        let b_shape = if lies.b_along_n {
+            [k, stride::<T>(n)]
+        } else {
+            [n, pitch]
+        };
+        let c_shape = if lies.turned { [n, m] } else { [m, n] };
+        let c_shape = [c_shape[0], stride::<O>(c_shape[1])];
+        Sparse {
+            size,
+            lies,
+            whole,
+            kept: case.input("kept", [m, kept_pitch::<T>(k)], move |at| of.kept[at]),
+            places: case.input("places", [numbers::<T>([m, k])], move |at| {
+                compressed.places[at]
+            }),
+            b: operand(case, "b", b_shape),
+            c: case.output("c", c_shape),
+            source: case.normal("source", c_shape),
+            bias: case.normal("bias", [m.max(n)]),
+            scales: [
+                case.uniform("a_scales", [m.max(n)], 0.5..1.5),
+                case.uniform("b_scales", [m.max(n)], 0.5..1.5),
+            ],
+        }
+    }
+
+    /// Extents of what is stored.
+    fn stored(&self) -> [usize; 2] {
+        let [m, n, _] = self.size;
+        if self.lies.turned { [n, m] } else { [m, n] }
+    }
+
+    fn launch<E: Epilogue<O>>(&self, case: &mut Case, epilogue: E) -> CaseResult {
+        let [m, n, k] = self.size;
+        let tile = TILES[case.size("instance")].fitted::<T>(size_of::<O>());
+        let form = SparseForm {
+            tile,
+            b: Side {
+                is_mn_major: self.lies.b_along_n,
+                is_batched: false,
+            },
+            turned: self.lies.turned,
+            epilogue,
+        };
+        let b_shape = if self.lies.b_along_n { [k, n] } else { [n, k] };
+        let stored = self.stored();
+        let pitch = stride::<O>(stored[1]);
+        let arguments = (
+            in_rows(&self.kept, [m, kept(k)]),
+            &self.places,
+            in_rows(&self.b, b_shape),
+            self.c.view().with_shape(stored).with_strides([pitch, 1]),
+            m as i32,
+            n as i32,
+            k as i32,
+            ALPHA,
+            BETA,
+            &self.source,
+            pitch as i32,
+            0,
+            &self.bias,
+            &self.scales[0],
+            &self.scales[1],
+        );
+        let programs = SparsePlan::of::<T>(tile, self.size, size_of::<O>()).programs;
+        // Of small products each CTA has several tiles.
+        let programs = if m * n < 1 << 20 {
+            programs.min(2)
+        } else {
+            programs
+        };
+        case.launch(fixed(sparse_product::<T, O, E>, form), programs, arguments)
+    }
+
+    /// Has our dense product of the same matrix timed beside it.
+    fn beside_dense(&self, case: &mut Case) -> CaseResult {
+        let [m, n, k] = self.size;
+        let need = Need {
+            size: self.size,
+            batches: 1,
+            element_bytes: [size_of::<T>(), size_of::<O>()],
+            is_mn_major: [false; 2],
+        };
+        let plans = INSTANCES.map(|instance| Plan::able(instance, &need));
+        let plans = plans.into_iter().flatten();
+        let of_many = plans.filter(|plan| matches!(plan.instance, Instance::Many(_)));
+        let plan = of_many.min_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
+        let plan = plan.expect("tiles of many take any shape");
+        let Instance::Many(tile) = plan.instance else {
+            unreachable!("it was filtered")
+        };
+        let pitch = stride::<O>(n);
+        let arguments = (
+            in_rows(&self.whole, [m, k]),
+            in_rows(&self.b, [n, k]),
+            self.c.view().with_shape([m, n]).with_strides([pitch, 1]),
+            m as i32,
+            n as i32,
+            k as i32,
+            1,
+            ALPHA,
+            BETA,
+            &self.source,
+            pitch as i32,
+            0,
+            &self.bias,
+            &self.scales[0],
+            &self.scales[1],
+        );
+        let kernel = fixed(dense::<T, O, Plain>, Form::new(tile, Plain));
+        let tolerance = Close {
+            relative: 8e-3,
+            absolute: 0.05,
+        };
+        case.rival("dense", tolerance, kernel, plan.grid, arguments)
+    }
+
+    /// Compares results: `after` is what the epilogue makes of a sum, by row and column of what is stored.
+    fn expect(&self, case: &mut Case, after: impl Fn(&Self, [usize; 2], f64) -> f64) -> CaseResult {
+        let [m, n, k] = self.size;
+        let b = |l: usize, j: usize| {
+            let at = if self.lies.b_along_n { [l, j] } else { [j, l] };
+            self.b[at].number().to_f64()
+        };
+        let want = || {
+            let columns: Vec<Vec<f64>> =
+                (0..n).map(|j| (0..k).map(|l| b(l, j)).collect()).collect();
+            let sum = |i: usize, j: usize| -> f64 {
+                let of_a = (0..k).map(|l| self.whole[[i, l]].number().to_f64());
+                of_a.zip(&columns[j]).map(|(x, y)| x * y).sum()
+            };
+            let [rows, width] = self.stored();
+            let places = (0..rows).flat_map(|i| (0..width).map(move |j| [i, j]));
+            let result = |at: [usize; 2]| {
+                let [i, j] = if self.lies.turned { [at[1], at[0]] } else { at };
+                after(self, at, sum(i, j))
+            };
+            places.map(result).collect()
+        };
+        case.expect_part_in_units(&self.c, self.stored(), want, tolerance::<T, O>(k))?;
+        case.does_tensor_flops::<T>(2 * m * n * k);
+        case.moves_bytes(size_of::<T>() * (m * k / 2 + n * k) + m * k / 8 + size_of::<O>() * m * n);
+        Ok(())
+    }
+}
+
+fn plain<T: SparseOperand, O: ResultOf<T>>(case: &mut Case, lies: Lies) -> CaseResult {
+    let product = Sparse::<T, O>::new(case, lies);
+    if !lies.b_along_n && !lies.turned {
+        product.beside_dense(case)?;
+    }
+    product.launch(case, Plain)?;
+    product.expect(case, |_, _, sum| sum)
+}
+
+/// Steps along K wrap the ring of each tile.
+macro_rules! of_types {
+    ($($name:ident: $operand:ty => $result:ty;)*) => {$(
+        #[case(sizes(
+            m = [300, 200, 1, 136, 64, 130, 72, 1],
+            n = [264, 200, 130, 72, 136, 70, 33, 5],
+            k = [650, 720, 1096, 1288, 1160, 1670, 2056, 3300],
+            instance = [0, 1, 2, 3, 4, 5, 6, 7]
+        ))]
+        fn $name(case: &mut Case) -> CaseResult {
+            plain::<$operand, $result>(case, Lies::default())
+        }
+    )*};
+}
+
+of_types! {
+    sparse_product_bf16: bf16 => bf16;
+    sparse_product_f16: f16 => f16;
+    sparse_product_bf16_f32: bf16 => f32;
+    sparse_product_e4m3_bf16: E4m3 => bf16;
+    sparse_product_e5m2_f16: E5m2 => f16;
+    sparse_product_i8_i32: i8 => i32;
+}
+
+/// The transpose of C is stored.
+macro_rules! turned {
+    ($($name:ident: $operand:ty => $result:ty;)*) => {$(
+        #[case(sizes(
+            m = [300, 200, 1, 72, 200],
+            n = [264, 200, 130, 33, 5],
+            k = [136, 72, 200, 264, 1096],
+            instance = [0, 1, 2, 6, 7]
+        ))]
+        fn $name(case: &mut Case) -> CaseResult {
+            let lies = Lies { turned: true, ..Lies::default() };
+            plain::<$operand, $result>(case, lies)
+        }
+    )*};
+}
+
+turned! {
+    sparse_product_turned_bf16: bf16 => bf16;
+    sparse_product_turned_f16_f32: f16 => f32;
+    sparse_product_turned_e4m3_f16: E4m3 => f16;
+    sparse_product_turned_i8_f32: i8 => f32;
+}
+
+/// Columns of B are contiguous along N.
+#[case(sizes(m = [200, 130, 72, 1], n = [264, 200, 72, 1], k = [400, 137, 1096, 1], instance = [0, 1, 5, 3], turned = [0, 1, 0, 1]))]
+fn sparse_product_along_n_bf16(case: &mut Case) -> CaseResult {
+    let lies = Lies {
+        b_along_n: true,
+        turned: case.size("turned") == 1,
+    };
+    plain::<bf16, bf16>(case, lies)
+}
+
+/// An epilogue that reads all that a call has.
+const ALL: Standard = Standard {
+    scales: [Scales::Each; 2],
+    bias: Some(Axis::Columns),
+    has_source: true,
+    activation: Activation::Relu,
+};
+
+#[case(sizes(m = [200, 72], n = [264, 33], k = [136, 1096], instance = [0, 6], turned = [0, 1]))]
+fn sparse_product_options(case: &mut Case) -> CaseResult {
+    let lies = Lies {
+        b_along_n: false,
+        turned: case.size("turned") == 1,
+    };
+    let product = Sparse::<bf16, bf16>::new(case, lies);
+    product.launch(case, ALL)?;
+    product.expect(case, |of, [row, column], sum| {
+        let number = |x: bf16| f64::from(x.to_f32());
+        let scales = [(0, row), (1, column)].map(|(which, at)| f64::from(of.scales[which][[at]]));
+        let scaled = f64::from(ALPHA) * scales[0] * scales[1] * sum;
+        let source = f64::from(BETA) * number(of.source[[row, column]]);
+        (scaled + number(of.bias[[column]]) + source).max(0.0)
+    })
+}
