@@ -147,6 +147,18 @@ impl Device {
         }
     }
 
+    /// Leaves it alone: a kernel runs there that nobody waits for. Memory and code are not freed any more, which would wait for it.
+    pub(crate) fn abandon(&self) {
+        if let On::Cuda(context) = self.backend() {
+            context.abandon();
+        }
+    }
+
+    /// Whether a kernel runs there that nobody waits for.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self.backend(), On::Cuda(context) if context.is_abandoned())
+    }
+
     /// The bytes of a tensor map whose rules have been checked.
     pub(crate) fn encode_tensor_map(&self, map: &TensorMap) -> Result<EncodedTensorMap> {
         match self.backend() {

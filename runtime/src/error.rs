@@ -159,7 +159,11 @@ pub enum Error {
         ranks: usize,
         /// The limit that it passed.
         limit: Duration,
+        /// What the first rank that failed ended with: the others may wait for it.
+        failed: Option<RankFailure>,
     },
+    /// What the kernel of a rank ended with. Those of the other ranks have ended.
+    OfRank(RankFailure),
     /// Overlap with the launch before was requested a kernel that never waits for it.
     NeverWaits {
         /// The kernel.
@@ -368,6 +372,24 @@ pub enum Error {
     },
 }
 
+/// What the work of one rank ended with.
+#[derive(Clone, Debug)]
+pub struct RankFailure {
+    /// The rank.
+    pub rank: usize,
+    /// What it is.
+    pub error: Box<Error>,
+}
+
+impl RankFailure {
+    pub(crate) fn new(rank: usize, error: Error) -> RankFailure {
+        RankFailure {
+            rank,
+            error: Box::new(error),
+        }
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -377,6 +399,7 @@ impl std::error::Error for Error {
             | Error::Jit { failure, .. } => Some(failure),
             Error::Machine(error) => error.source(),
             Error::WrongResult(mismatch) => Some(mismatch.as_ref()),
+            Error::OfRank(failure) => failure.error.source(),
             _ => None,
         }
     }

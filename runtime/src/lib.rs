@@ -121,7 +121,7 @@ pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};
 pub use device::{Device, DeviceFacts, EntryFacts};
 pub use element::DeviceElement;
 pub use emulated::{Bound, Checks, EmulatorOptions, Modelled};
-pub use error::{Error, Result};
+pub use error::{Error, RankFailure, Result};
 /// What the macros expand to.
 #[doc(hidden)]
 pub use gluon_lang::rt;
@@ -145,7 +145,7 @@ pub use tensor_map::{
 };
 pub use toolchain::{Image, Toolchain};
 pub use tuned::{Machine, Tuned};
-pub use world::{Peers, Symmetric, World, WorldKernel};
+pub use world::{Peers, Symmetric, World, WorldGraph, WorldKernel, WorldLaunch};
 
 /// The book and the README, whose code is compiled and run by the documentation's tests.
 #[cfg(doctest)]

@@ -272,6 +272,14 @@ impl Stream {
         Ok(())
     }
 
+    /// The kernel that was launched last, where the driver will blame it for a failure.
+    pub(crate) fn last_launched(&self) -> Option<String> {
+        match &self.queue {
+            On::Cuda(stream) => stream.last_launched().map(|name| name.to_string()),
+            On::Emulator(_) => None,
+        }
+    }
+
     /// The driver's handle, for a library that launches on it; none on the emulator.
     pub(crate) fn raw_cuda(&self) -> Option<*mut std::ffi::c_void> {
         match &self.queue {

@@ -1,7 +1,7 @@
 //! Several emulated devices: what does not fit is refused, and buffers belong to their ranks.
 
 use tilekit::prelude::*;
-use tilekit::{EmulatorOptions, Error};
+use tilekit::{EmulatorOptions, Error, WorldLaunch};
 
 fn world(ranks: usize) -> World {
     World::emulators(ranks, EmulatorOptions::default()).expect("so many ranks can be")
@@ -41,6 +41,201 @@ fn every_rank_reads_the_memory_of_the_others() {
             assert!(stats.warp_instructions > 0);
         }
     }
+}
+
+/// Each rank adds what the one before had to its own. The number of calls so far lies in memory: a launch can be replayed.
+#[kernel(warps = 4, cooperative)]
+fn add_previous(
+    x: Ptr<f32>,
+    got: Ptr<f32>,
+    got_of: PeerMap<f32>,
+    counts: Ptr<i32>,
+    counts_of: PeerMap<i32>,
+    calls: Ptr<i32>,
+    next: i32,
+    before: i32,
+) {
+    let (at, cta) = (
+        program_id(0) * 128 + arange(0..128, Coalesced),
+        program_id(0),
+    );
+    let signals = Signals::new(counts, counts_of);
+    let call = calls.at(cta).load() + 1;
+    // The rank behind has read what the last call gave it.
+    signals.wait(cta + 4, call - 1);
+    got_of.of(next).at(at).store(x.at(at).load());
+    signals.signal(next, cta, scalar(1));
+    signals.wait(cta, call);
+    x.at(at).store(x.at(at).load() + got.at(at).load());
+    signals.signal(before, cta + 4, scalar(1));
+    calls.at(cta).store(call);
+}
+
+/// Memory of `add_previous` on a world, and its launch.
+struct AddPrevious {
+    world: World,
+    x: Symmetric<f32>,
+    launch: WorldLaunch,
+}
+
+impl AddPrevious {
+    fn new(world: World) -> tilekit::Result<AddPrevious> {
+        let ranks = world.ranks();
+        let x = world.symmetric::<f32>(512)?;
+        for rank in 0..ranks {
+            x.part(rank).write(&[rank as f32; 512])?;
+        }
+        let got = world.symmetric::<f32>(512)?;
+        let counts = world.symmetric::<i32>(8)?;
+        let calls = world.symmetric::<i32>(4)?;
+        let compiled = add_previous.compile(&Compiler::default())?;
+        let kernel = world.load(&compiled)?;
+        let neighbour = |rank, steps| ((rank + steps) % ranks) as i32;
+        let launch = kernel.prepare(grid(4), |rank| {
+            let (own, counts, of_counts) = (got.part(rank), counts.part(rank), counts.peers(rank));
+            let (next, before) = (neighbour(rank, 1), neighbour(rank, ranks - 1));
+            let (x, calls) = (x.part(rank), calls.part(rank));
+            (
+                x,
+                own,
+                got.peers(rank),
+                counts,
+                of_counts,
+                calls,
+                next,
+                before,
+            )
+        });
+        Ok(AddPrevious {
+            launch: launch?,
+            world,
+            x,
+        })
+    }
+
+    /// Every rank has what so many calls make of it.
+    #[track_caller]
+    fn check(&self, calls: usize) {
+        let ranks = self.world.ranks();
+        let mut wanted: Vec<f32> = (0..ranks).map(|rank| rank as f32).collect();
+        for _ in 0..calls {
+            let before = wanted.clone();
+            for rank in 0..ranks {
+                wanted[rank] += before[(rank + ranks - 1) % ranks];
+            }
+        }
+        for (rank, wanted) in wanted.into_iter().enumerate() {
+            assert_eq!(
+                self.x.part(rank).to_vec().expect("it is read"),
+                [wanted; 512],
+                "rank {rank} after {calls} calls"
+            );
+        }
+    }
+}
+
+/// Worlds of emulated devices under several schedules, and one of all GPUs, where there are two.
+fn worlds() -> Vec<World> {
+    let emulated = |(ranks, seed)| {
+        let options = EmulatorOptions {
+            seed,
+            ..EmulatorOptions::default()
+        };
+        World::emulators(ranks, options).expect("so many ranks can be")
+    };
+    let mut worlds: Vec<World> = [(1, 0), (2, 1), (4, 2)].map(emulated).into();
+    worlds.extend([World::cuda(1), World::cuda(2)].into_iter().flatten());
+    worlds
+}
+
+#[test]
+fn launches_are_enqueued_captured_and_replayed_on_all_ranks() {
+    for world in worlds() {
+        let test = AddPrevious::new(world).unwrap();
+        let AddPrevious { world, launch, .. } = &test;
+        for _ in 0..3 {
+            launch.enqueue(world).unwrap();
+        }
+        world.synchronize().unwrap();
+        test.check(3);
+        let graph = world.capture(|| (0..2).try_for_each(|_| launch.enqueue(world)));
+        let graph = graph.unwrap();
+        test.check(3);
+        assert!(graph.kept() >= 4 * world.ranks());
+        world.replay(&graph).unwrap();
+        world.replay(&graph).unwrap();
+        launch.enqueue(world).unwrap();
+        world.synchronize().unwrap();
+        test.check(8);
+    }
+}
+
+#[test]
+fn work_of_one_rank_is_in_order_with_launches_on_all() {
+    for world in worlds() {
+        let ranks = world.ranks();
+        let (x, y) = (
+            world.symmetric::<i32>(64).unwrap(),
+            world.symmetric::<i32>(64).unwrap(),
+        );
+        let compiled = add_next.compile(&Compiler::default()).unwrap();
+        let kernel = world.load(&compiled).unwrap();
+        let work = || {
+            for rank in 0..ranks {
+                world
+                    .stream(rank)
+                    .fill_bytes(x.part(rank), rank as u8 + 1)?;
+            }
+            // Nothing orders the fills of the other ranks before it: each reads its own.
+            kernel.enqueue(&world, grid(1), |rank| {
+                (x.part(rank), x.peers(rank), rank as i32)
+            })?;
+            (0..ranks).try_for_each(|rank| world.stream(rank).copy(x.part(rank), y.part(rank)))
+        };
+        let graph = world.capture(work).unwrap();
+        assert_eq!(y.part(0).to_vec().unwrap(), [0; 64]);
+        for _ in 0..2 {
+            world.replay(&graph).unwrap();
+            world.synchronize().unwrap();
+            for rank in 0..ranks {
+                let byte = i32::from_ne_bytes([rank as u8 + 1; 4]);
+                let found = y.part(rank).to_vec().unwrap();
+                assert_eq!((found[0], found[63]), (2 * byte, byte), "rank {rank}");
+                y.part(rank).write(&[0; 64]).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn captures_that_cannot_be_are_refused() {
+    let test = AddPrevious::new(world(2)).unwrap();
+    let AddPrevious { world, launch, .. } = &test;
+    let captured = "while it is captured";
+    for refused in [
+        world.capture(|| world.synchronize()).map(drop),
+        world
+            .capture(|| world.capture(|| Ok(())).map(drop))
+            .map(drop),
+        // Of one rank alone, a launch of all is no part.
+        world.stream(0).capture(|| launch.enqueue(world)).map(drop),
+        world.stream(1).capture(|| launch.enqueue(world)).map(drop),
+        world
+            .stream(1)
+            .capture(|| world.capture(|| Ok(())).map(drop))
+            .map(drop),
+    ] {
+        let text = refused.expect_err("it cannot be").to_string();
+        assert!(text.contains(captured), "{text}");
+    }
+    launch.launch(world).unwrap();
+    test.check(1);
+    let graph = world.capture(|| launch.enqueue(world)).unwrap();
+    let refused = self::world(3).replay(&graph).unwrap_err().to_string();
+    assert_eq!(refused, "a graph on 2 ranks was given to a world of 3");
+    // Of as many ranks, and yet other devices.
+    let refused = self::world(2).replay(&graph);
+    assert!(matches!(refused, Err(Error::DeviceMismatch { .. })));
 }
 
 #[test]
@@ -111,7 +306,7 @@ fn worlds_that_cannot_be_are_refused() {
         .launch(&three, grid(1), arguments)
         .unwrap_err()
         .to_string();
-    assert_eq!(text, "a launch on 3 ranks of a kernel that is on 2");
+    assert_eq!(text, "a kernel on 2 ranks was given to a world of 3");
     // Of another rank.
     let kernel = three.load(&compiled).unwrap();
     let arguments = |rank: usize| (parts.part((rank + 1) % 3), parts.peers(rank), 0);

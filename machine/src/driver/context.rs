@@ -4,6 +4,7 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use launch::driver::ContextHandle;
 use target::{TARGETS, Target};
@@ -103,6 +104,22 @@ impl Context {
         self.driver.check("cuCtxEnablePeerAccess", code)
     }
 
+    /// Leaves the GPU alone, in all of this process: a kernel runs there that never ends. What frees memory or code asks first, since that would wait
+    /// for the kernel, or take away what it accesses.
+    pub fn abandon(&self) {
+        ABANDONED.fetch_or(self.bit(), Ordering::AcqRel);
+    }
+
+    /// Whether this process has given up a kernel on this GPU.
+    pub fn is_abandoned(&self) -> bool {
+        ABANDONED.load(Ordering::Acquire) & self.bit() != 0
+    }
+
+    /// Beyond 63 GPUs, the last one stands for the rest.
+    fn bit(&self) -> u64 {
+        1 << self.ordinal.min(63)
+    }
+
     /// Free and total device memory, in bytes.
     pub fn memory_bytes(&self) -> Result<(usize, usize), CudaFailure> {
         self.bind()?;
@@ -114,8 +131,14 @@ impl Context {
     }
 }
 
+/// A bit for each GPU that was given up.
+static ABANDONED: AtomicU64 = AtomicU64::new(0);
+
 impl Drop for Context {
     fn drop(&mut self) {
+        if self.is_abandoned() {
+            return;
+        }
         // A failure here would only say that the driver is shutting down.
         // SAFETY: retained once in `open`, released once here, after everything made in it (they hold an `Arc`).
         let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease)(self.device) };

@@ -17,7 +17,7 @@ use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 use crate::kernel::{Arguments, Instance, Kernel, Packing};
 use crate::launch::Grid;
-use crate::world::{Peers, Symmetric, World};
+use crate::world::{Peers, Symmetric, World, WorldLaunch};
 
 /// Memory that every rank of a case has and all access; zeros at first. Described cases have none.
 pub struct Shared<T> {
@@ -105,7 +105,7 @@ impl Case {
                 launches.extend(prepare(&compiled, &entry, report.grid, 1, &pack)?);
             }
             let started = Instant::now();
-            world.launch(&launches)?;
+            WorldLaunch::new(launches).launch(&world)?;
             report.wall = Some(started.elapsed());
             let devices = world.devices().iter();
             let stats = devices.map(Device::emulator_stats);

@@ -64,11 +64,17 @@ impl PreparedLaunch {
     /// What the driver or the emulator has against it. On a GPU a failure of the kernel itself shows later.
     #[inline]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
+        self.note_use();
+        self.entry
+            .launch_checked(stream, self.grid, &self.parameters)
+    }
+
+    /// Notes that work of this thread uses what its parameters point to.
+    #[inline]
+    pub(crate) fn note_use(&self) {
         for thing in &self.kept {
             kept::note(|| Kept::clone(thing));
         }
-        self.entry
-            .launch_checked(stream, self.grid, &self.parameters)
     }
 
     /// Its packed parameters.

@@ -37,12 +37,14 @@ impl Graph {
         let code = unsafe { (driver.cuStreamBeginCapture)(stream.raw(), THREAD_LOCAL) };
         driver.check("cuStreamBeginCapture", code)?;
         let done = work();
+        // Work may have been of other GPUs too.
+        let bound = context.bind();
         let mut graph = GraphHandle::NULL;
         // SAFETY: ends the capture begun above, on the same thread; writes one handle.
         let code = unsafe { (driver.cuStreamEndCapture)(stream.raw(), &raw mut graph) };
         let ended = driver.check("cuStreamEndCapture", code);
         let built = done.and_then(|()| {
-            ended?;
+            bound.and(ended)?;
             let overlapping = overlapping(driver, graph)?;
             let mut raw = GraphExecHandle::NULL;
             // SAFETY: `graph` was just captured; writes one handle; no flags.
@@ -78,6 +80,9 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
+        if self.context.is_abandoned() {
+            return;
+        }
         // SAFETY: instantiated once, destroyed once; the driver lets a replay in flight end.
         let _ = unsafe { (self.context.driver.cuGraphExecDestroy)(self.raw) };
     }

@@ -166,7 +166,7 @@ fn is_aligned_to_word(pointer: *mut u8) -> bool {
 impl Drop for HostMemory {
     fn drop(&mut self) {
         // Kernels in flight may still access it.
-        if self.bytes == 0 || self.context.synchronize().is_err() {
+        if self.bytes == 0 || self.context.is_abandoned() || self.context.synchronize().is_err() {
             return;
         }
         // SAFETY: allocated once, freed once.

@@ -276,7 +276,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if self.bytes == 0 || self.context.bind().is_err() {
+        if self.bytes == 0 || self.context.is_abandoned() || self.context.bind().is_err() {
             return;
         }
         // A failure would repeat that of an earlier kernel, which the next synchronisation reports.

@@ -96,7 +96,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if !self.context.is_abandoned() && self.context.bind().is_ok() {
             // SAFETY: loaded once, unloaded once; functions hold an `Arc` of the module.
             let _ = unsafe { (self.context.driver.cuModuleUnload)(self.raw) };
         }

@@ -83,6 +83,12 @@ impl Stream {
         }
     }
 
+    /// The kernel that was launched last.
+    pub(crate) fn last_launched(&self) -> Option<Arc<str>> {
+        let last = self.last_launched.lock();
+        last.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Waits for everything that was put on the stream.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         self.context().bind()?;
@@ -136,6 +142,9 @@ impl Stream {
 
 impl Drop for OwnedStream {
     fn drop(&mut self) {
+        if self.context.is_abandoned() {
+            return;
+        }
         // SAFETY: created once, destroyed once; work still queued runs to its end.
         let _ = unsafe { (self.context.driver.cuStreamDestroy)(self.raw) };
     }

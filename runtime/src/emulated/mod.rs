@@ -459,24 +459,23 @@ impl EmulatedEntry {
 }
 
 /// What one rank launches.
-pub(crate) struct OfRank<'a> {
-    pub(crate) entry: &'a EmulatedEntry,
-    pub(crate) shape: &'a EntryShape,
+pub(crate) struct OfRank {
+    pub(crate) entry: EmulatedEntry,
+    pub(crate) shape: EntryShape,
     pub(crate) grid: Grid,
-    pub(crate) parameters: &'a ParameterBlock,
+    pub(crate) parameters: ParameterBlock,
 }
 
-/// Runs one entry on each of the devices that run as one, by rank, to their ends.
-pub(crate) fn launch_all(ranks: &[OfRank<'_>]) -> Result<(), Error> {
+/// Runs one entry on each of the devices that run as one, by rank, to their ends. Other work of the devices has ended.
+pub(crate) fn launch_all(ranks: &[OfRank]) -> Result<(), Error> {
     let Some(first) = ranks.first() else {
         return Ok(());
     };
     let devices = ranks.iter().map(|rank| &rank.entry.program.device);
-    for device in devices.clone() {
-        wait_for_all(&device.busy)?;
-    }
-    let described =
-        |rank: &OfRank<'_>| rank.entry.described(rank.shape, rank.grid, rank.parameters);
+    let described = |rank: &OfRank| {
+        let OfRank { entry, shape, .. } = rank;
+        entry.described(shape, rank.grid, &rank.parameters)
+    };
     let launches: Vec<Launch> = ranks.iter().map(described).collect();
     let of_ranks = ranks
         .iter()

@@ -57,6 +57,11 @@ impl Recording {
         self.0.is_open.load(Ordering::Acquire)
     }
 
+    /// Whether both are one.
+    pub(crate) fn is_same(&self, other: &Recording) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn push(&self, step: Step) {
         self.steps().push(step);
     }

@@ -59,6 +59,45 @@ impl EmulatedStream {
         self.recording().is_some()
     }
 
+    /// Whether the stream is captured with `other`, or neither is.
+    fn is_captured_with(&self, other: &EmulatedStream) -> bool {
+        match (self.recording(), other.recording()) {
+            (Some(own), Some(other)) => own.is_same(&other),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// Notes its work down where `other` does, until that capture ends.
+    pub(crate) fn join_capture_of(&self, other: &EmulatedStream) -> Result<()> {
+        if self.is_capturing() {
+            return Err(refuse_while_capturing("captured again"));
+        }
+        if let Some(recording) = other.recording() {
+            self.join(recording);
+        }
+        Ok(())
+    }
+
+    /// Does `work`, which is of all these streams, or later if they are captured together.
+    pub(crate) fn run_on_all(
+        streams: &[&EmulatedStream],
+        work: impl Fn() -> Result<()> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let Some(first) = streams.first() else {
+            return Ok(());
+        };
+        if !streams.iter().all(|stream| stream.is_captured_with(first)) {
+            return Err(refuse_while_capturing("given a launch of all ranks"));
+        }
+        if let Some(recording) = first.recording() {
+            recording.push(Step::new(work));
+            return Ok(());
+        }
+        streams.iter().try_for_each(|stream| stream.queue.wait())?;
+        work()
+    }
+
     pub(super) fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Vec<Step>> {
         if self.is_capturing() {
             return Err(refuse_while_capturing("captured again"));

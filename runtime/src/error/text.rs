@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Error;
+use super::{Error, RankFailure};
 use crate::cuda::CudaFailure;
 
 impl fmt::Display for Error {
@@ -33,6 +33,7 @@ impl fmt::Display for Error {
             Self::Ranks { .. }
             | Self::TooFewGpus { .. }
             | Self::NoPeerAccess { .. }
+            | Self::OfRank(..)
             | Self::RanksLate { .. } => self.write_of_ranks(f),
             Self::NeverWaits { .. }
             | Self::NotEmulated { .. }
@@ -128,13 +129,26 @@ impl Error {
                 late,
                 ranks,
                 limit,
-            } => write!(
-                f,
-                "`{kernel}` did not end within {} s on {} of {ranks} ranks: {late:?}; each waits for a signal of another rank, or never ends; run it on as many \
-                 emulated devices (`World::emulators`), which name the flag, its value and who wrote it. Only the end of this process gets the GPUs back",
-                limit.as_secs_f64(),
-                late.len()
-            ),
+                failed,
+            } => {
+                write!(
+                    f,
+                    "`{kernel}` did not end within {} s on {} of {ranks} ranks: {late:?}; ",
+                    limit.as_secs_f64(),
+                    late.len()
+                )?;
+                match failed {
+                    Some(RankFailure { rank, error }) => {
+                        write!(f, "they may wait for rank {rank}, which failed: {error}")?;
+                    }
+                    None => f.write_str(
+                        "each waits for a signal of another rank, or never ends; run it on as many emulated devices (`World::emulators`), which name the flag, \
+                         its value and who wrote it",
+                    )?,
+                }
+                f.write_str(". Only the end of this process gets the GPUs back")
+            }
+            Self::OfRank(RankFailure { rank, error }) => write!(f, "rank {rank}: {error}"),
             _ => unreachable!("{self:?} is written by another function"),
         }
     }

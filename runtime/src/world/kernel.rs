@@ -1,18 +1,12 @@
 //! Kernels on all devices of a world.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use library::schedule::Resident;
 
-use super::World;
-use crate::backend::On;
+use super::{World, WorldLaunch};
 use crate::code::PreparedLaunch;
-use crate::emulated::{OfRank, launch_all};
 use crate::error::{Error, Result};
 use crate::kernel::{Arguments, CompiledKernel, LoadedKernel};
 use crate::launch::{Grid, ParameterBlock};
-
-/// How often the ends of launches are asked for.
-const POLL: Duration = Duration::from_micros(50);
 
 /// A kernel on all devices of a world, ready to be launched.
 pub struct WorldKernel<H> {
@@ -37,81 +31,93 @@ impl<H> WorldKernel<H> {
     /// Launches `grid` CTAs on each rank, with the arguments that `arguments` gives for it, and waits until all of them have ended.
     ///
     /// # Errors
-    /// [`Error::Ranks`] for a world of another size; what a launch on one device would end with, with the rank; on the emulator
-    /// [`Error::Fault`] for a race or a deadlock across ranks; on GPUs [`Error::RanksLate`] with the ranks that have not ended within the [limit](World::with_limit). These
-    /// still run then: only the end of the process gets their GPUs back.
+    /// As for [`enqueue`](WorldKernel::enqueue) and [`World::synchronize`].
     pub fn launch<A: Arguments<H>>(
         &self,
         world: &World,
         grid: impl Into<Grid>,
         arguments: impl Fn(usize) -> A,
     ) -> Result<()> {
-        let (ranks, loaded) = (world.ranks(), self.of_ranks.len());
-        if ranks != loaded {
-            return Err(Error::Ranks {
-                message: format!("a launch on {ranks} ranks of a kernel that is on {loaded}"),
-            });
-        }
+        self.enqueue(world, grid, arguments)?;
+        world.synchronize()
+    }
+
+    /// Puts a launch of `grid` CTAs on the [stream](World::stream) of each rank, with the arguments that `arguments` gives for it, and does not wait.
+    /// [`World::synchronize`] does, and a [capture](World::capture) records it. On the emulator all ranks run here, as one schedule, to their ends.
+    ///
+    /// # Errors
+    /// [`Error::Ranks`] for a world of another size; what a launch on one device would end with; on the emulator [`Error::Fault`] for a race or a
+    /// deadlock across ranks.
+    pub fn enqueue<A: Arguments<H>>(
+        &self,
+        world: &World,
+        grid: impl Into<Grid>,
+        arguments: impl Fn(usize) -> A,
+    ) -> Result<()> {
+        world.expect_ranks(self.of_ranks.len(), "a kernel")?;
         let grid = grid.into();
-        let mut launches = Vec::with_capacity(ranks);
+        let mut packed = Vec::with_capacity(self.of_ranks.len());
         for (rank, kernel) in self.of_ranks.iter().enumerate() {
             let mut parameters = ParameterBlock::new();
             kernel.pack(&arguments(rank), &mut parameters)?;
-            launches.push(PreparedLaunch::new(kernel.entry(), grid, parameters)?);
+            packed.push(PreparedLaunch::new(kernel.entry(), grid, parameters)?);
         }
-        world.launch(&launches)
+        WorldLaunch::new(packed).enqueue(world)
     }
-}
 
-impl World {
-    /// Launches on each rank what is prepared for it, and waits until all of them have ended.
-    pub(crate) fn launch(&self, launches: &[PreparedLaunch]) -> Result<()> {
-        let emulated = launches.iter().filter_map(|launch| {
-            let entry = launch.entry();
-            let On::Emulator(function) = entry.function() else {
-                return None;
-            };
-            Some(OfRank {
-                entry: function,
-                shape: entry.shape(),
-                grid: launch.grid(),
-                parameters: launch.parameters(),
+    /// The same launch, packed and checked once to be repeated. It keeps the memory of its buffers.
+    ///
+    /// # Errors
+    /// As for [`LoadedKernel::prepare`], of any rank.
+    pub fn prepare<A: Arguments<H>>(
+        &self,
+        grid: impl Into<Grid>,
+        arguments: impl Fn(usize) -> A,
+    ) -> Result<WorldLaunch> {
+        let grid = grid.into();
+        let kernels = self.of_ranks.iter().enumerate();
+        let of_ranks = kernels.map(|(rank, kernel)| kernel.prepare(grid, arguments(rank)));
+        Ok(WorldLaunch::new(of_ranks.collect::<Result<_>>()?))
+    }
+
+    /// The same kernel, but its launches may start before those in front of them on the streams have ended, as
+    /// [`LoadedKernel::programmatic`] says.
+    ///
+    /// # Errors
+    /// [`Error::NeverWaits`] for a kernel without `launch_wait()`, which would race.
+    pub fn programmatic(&self) -> Result<WorldKernel<H>> {
+        let of_ranks = self.of_ranks.iter().map(LoadedKernel::programmatic);
+        Ok(WorldKernel {
+            of_ranks: of_ranks.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The CTAs of this kernel that every device runs at a time: the fewest of all ranks.
+    ///
+    /// # Errors
+    /// [`Error::NotEmulated`] on the emulator, which runs any number at a time.
+    pub fn resident(&self) -> Result<Resident> {
+        let of_ranks = self.of_ranks.iter().map(LoadedKernel::resident);
+        let fewest = of_ranks.reduce(|fewest, of_rank| {
+            let (fewest, of_rank) = (fewest?, of_rank?);
+            Ok(if of_rank.ctas < fewest.ctas {
+                of_rank
+            } else {
+                fewest
             })
         });
-        let emulated: Vec<OfRank<'_>> = emulated.collect();
-        if emulated.len() == launches.len() {
-            return launch_all(&emulated);
-        }
-        for (launch, stream) in launches.iter().zip(self.streams()) {
-            launch.launch(stream)?;
-        }
-        self.wait(launches)
+        fewest.unwrap_or_else(|| {
+            Err(Error::Ranks {
+                message: "a kernel on no device".to_owned(),
+            })
+        })
     }
 
-    /// Waits for all ranks, up to the limit.
-    fn wait(&self, launches: &[PreparedLaunch]) -> Result<()> {
-        let (started, limit) = (Instant::now(), self.limit());
-        loop {
-            let mut late = Vec::new();
-            for (rank, stream) in self.streams().iter().enumerate() {
-                if !stream.is_done()? {
-                    late.push(rank);
-                }
-            }
-            if late.is_empty() {
-                return Ok(());
-            }
-            if started.elapsed() >= limit {
-                let first = launches.first();
-                return Err(Error::RanksLate {
-                    kernel: first
-                        .map_or_else(String::new, |launch| launch.entry().shape().name.clone()),
-                    late,
-                    ranks: self.ranks(),
-                    limit,
-                });
-            }
-            thread::sleep(POLL);
-        }
+    /// The kernel of one rank, for its facts and for launches on that rank alone.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn of_rank(&self, rank: usize) -> &LoadedKernel<H> {
+        &self.of_ranks[rank]
     }
 }

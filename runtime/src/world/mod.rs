@@ -1,7 +1,10 @@
 //! Several devices of one host that run as one: memory that all of them access, and launches on all of them.
 
+mod graph;
 mod kernel;
+mod launch;
 mod symmetric;
+mod wait;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +15,9 @@ use crate::emulated::{EmulatedDevice, EmulatorOptions};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
+pub use graph::WorldGraph;
 pub use kernel::WorldKernel;
+pub use launch::WorldLaunch;
 pub use symmetric::{Peers, Symmetric};
 
 /// How long a launch may take, unless [`World::with_limit`] says otherwise.
@@ -21,7 +26,8 @@ const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
 /// Devices of one host, each with a rank from 0, that access each other's memory.
 ///
 /// One process holds all of them. [`symmetric`](World::symmetric) makes memory that every rank has and all access, [`load`](World::load) puts a kernel
-/// on all of them, whose launches are on all of them too.
+/// on all of them, whose launches are on all of them too. Each rank has a [stream](World::stream), on which launches on all ranks go; what is launched on one rank alone
+/// goes there as well, and is in order with them.
 pub struct World {
     devices: Vec<Device>,
     streams: Vec<Stream>,
@@ -50,6 +56,13 @@ impl World {
             });
         }
         let devices: Vec<Device> = (0..ranks).map(Device::cuda).collect::<Result<_>>()?;
+        if let Some(rank) = devices.iter().position(Device::is_abandoned) {
+            return Err(Error::Ranks {
+                message: format!(
+                    "GPU {rank} still runs a kernel of this process that did not end within its limit; only another process gets the GPU"
+                ),
+            });
+        }
         for (from, device) in devices.iter().enumerate() {
             for (to, peer) in devices.iter().enumerate() {
                 if let (On::Cuda(context), On::Cuda(other)) = (device.backend(), peer.backend())
@@ -90,11 +103,38 @@ impl World {
         &self.devices
     }
 
-    pub(crate) fn streams(&self) -> &[Stream] {
+    /// The streams on which launches on all ranks go, by rank.
+    pub fn streams(&self) -> &[Stream] {
         &self.streams
     }
 
-    pub(crate) fn limit(&self) -> Duration {
-        self.limit
+    /// The device of a rank.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn device(&self, rank: usize) -> &Device {
+        &self.devices[rank]
+    }
+
+    /// The stream of a rank, for work of that rank alone that is in order with the launches on all ranks.
+    ///
+    /// On the emulator such work ends before the next is given: of launches that wait for each other, one would wait for ever. Those are one
+    /// [`WorldKernel::enqueue`].
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn stream(&self, rank: usize) -> &Stream {
+        &self.streams[rank]
+    }
+
+    /// An error unless `what` is on as many ranks as this world has.
+    fn expect_ranks(&self, ranks: usize, what: &str) -> Result<()> {
+        let own = self.ranks();
+        if own == ranks {
+            return Ok(());
+        }
+        Err(Error::Ranks {
+            message: format!("{what} on {ranks} ranks was given to a world of {own}"),
+        })
     }
 }

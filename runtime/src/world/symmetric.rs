@@ -1,5 +1,7 @@
 //! Memory that every rank has, as long as on the others, and that all ranks access.
 
+use std::sync::Arc;
+
 use gluon_lang::lang::PeerMap;
 
 use super::World;
@@ -8,6 +10,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::Result;
+use crate::kept;
 use crate::kernel::{Argument, Packing};
 
 /// `len` elements of `T` on each rank, all of which every rank may access; zeros at first.
@@ -15,7 +18,7 @@ use crate::kernel::{Argument, Packing};
 /// A kernel takes its own part as a `Ptr<T>` ([`part`](Symmetric::part)), and those of all as a `PeerMap<T>` ([`peers`](Symmetric::peers)).
 pub struct Symmetric<T> {
     /// What is given back before the memory is freed.
-    _opened: Vec<Opened>,
+    opened: Arc<Vec<Opened>>,
     parts: Vec<Buffer<T>>,
     /// On each rank, the addresses of all parts.
     tables: Vec<Buffer<u64>>,
@@ -72,7 +75,7 @@ impl World {
         Ok(Symmetric {
             tables: tables.collect::<Result<_>>()?,
             parts,
-            _opened: opened,
+            opened: Arc::new(opened),
         })
     }
 
@@ -124,6 +127,9 @@ impl<T: DeviceElement> Argument<PeerMap<T>> for Peers<'_, T> {
         let table = &self.of.tables[self.rank];
         packing.expect_own(table.device())?;
         table.note_use();
+        // Before the parts: in this order it is given back.
+        let opened = &self.of.opened;
+        kept::note(|| Arc::<Vec<Opened>>::clone(opened));
         self.of.parts.iter().for_each(Buffer::note_use);
         packing.push_buffer(table.address(), (table.len() * size_of::<u64>()) as u64);
         Ok(())

@@ -2,7 +2,16 @@
  * everything has ended at once, and graphs, which are empty. */
 #include "../../../launch/tests/fake_driver.c"
 
-static int streams[1], events[1], graphs[2];
+static int streams[4], stream_count, events[1], graphs[2];
+
+static int is_stream(const void *stream) { return stream >= (void *)&streams[0] && stream <= (void *)&streams[3]; }
+
+/* A line of a call with a stream, by its number in the order of creation. */
+static unsigned on_stream(const char *call, const void *stream) {
+  FILE *log = begin(call);
+  fprintf(log, " on %d", (int)((const int *)stream - streams));
+  return end(log);
+}
 
 unsigned cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = (size_t)1 << 32; return 0; }
 unsigned cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *free_bytes = (size_t)1 << 31; *total = (size_t)1 << 32; return 0; }
@@ -23,14 +32,14 @@ unsigned cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   return 0;
 }
 unsigned cuMemFree_v2(uint64_t address) { free((void *)(uintptr_t)address); return end(begin("free")); }
-unsigned cuMemAllocAsync(uint64_t *address, size_t bytes, void *stream) { return stream == &streams[0] ? cuMemAlloc_v2(address, bytes) : 400; }
-unsigned cuMemFreeAsync(uint64_t address, void *stream) { free((void *)(uintptr_t)address); return stream == &streams[0] ? end(begin("free in order")) : 400; }
+unsigned cuMemAllocAsync(uint64_t *address, size_t bytes, void *stream) { return is_stream(stream) ? cuMemAlloc_v2(address, bytes) : 400; }
+unsigned cuMemFreeAsync(uint64_t address, void *stream) { free((void *)(uintptr_t)address); return is_stream(stream) ? end(begin("free in order")) : 400; }
 unsigned cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags) { return flags == 1 ? cuMemAlloc_v2(address, bytes) : 1; }
 unsigned cuMemPrefetchAsync(uint64_t address, size_t bytes, int place, void *stream) {
   FILE *log = begin("prefetch");
   fprintf(log, " %zu to %d", bytes, place);
   end(log);
-  return address && stream == &streams[0] ? 0 : 1;
+  return address && is_stream(stream) ? 0 : 1;
 }
 unsigned cuMemAdvise(uint64_t address, size_t bytes, unsigned advice, int place) {
   FILE *log = begin("advise");
@@ -56,16 +65,16 @@ unsigned cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *st
   return 0;
 }
 unsigned cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void *stream) { (void)stream; memset((void *)(uintptr_t)to, byte, bytes); return 0; }
-unsigned cuStreamCreate(void **stream, unsigned flags) { *stream = &streams[0]; return flags == 1 ? 0 : 1; }
-unsigned cuStreamDestroy_v2(void *stream) { return stream == &streams[0] ? 0 : 400; }
+unsigned cuStreamCreate(void **stream, unsigned flags) { *stream = &streams[stream_count++ % 4]; return flags == 1 ? 0 : 1; }
+unsigned cuStreamDestroy_v2(void *stream) { return is_stream(stream) ? 0 : 400; }
 unsigned cuStreamSynchronize(void *stream) { (void)stream; return number("TILEKIT_FAKE_SYNCHRONIZE", 0); }
 unsigned cuStreamQuery(void *stream) { (void)stream; return number("TILEKIT_FAKE_SYNCHRONIZE", 0); }
-unsigned cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return stream == &streams[0] && event == &events[0] ? flags : 400; }
-unsigned cuStreamBeginCapture_v2(void *stream, unsigned mode) { (void)stream; return mode == 1 ? end(begin("capture")) : 1; }
-unsigned cuStreamEndCapture(void *stream, void **graph) { (void)stream; *graph = &graphs[0]; return end(begin("captured")); }
+unsigned cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return is_stream(stream) && event == &events[0] ? flags : 400; }
+unsigned cuStreamBeginCapture_v2(void *stream, unsigned mode) { return mode == 1 ? on_stream("capture", stream) : 1; }
+unsigned cuStreamEndCapture(void *stream, void **graph) { *graph = &graphs[0]; return on_stream("captured", stream); }
 unsigned cuEventCreate(void **event, unsigned flags) { *event = &events[0]; return flags; }
 unsigned cuEventDestroy_v2(void *event) { return event == &events[0] ? 0 : 400; }
-unsigned cuEventRecord(void *event, void *stream) { return stream == &streams[0] && event == &events[0] ? 0 : 400; }
+unsigned cuEventRecord(void *event, void *stream) { return is_stream(stream) && event == &events[0] ? 0 : 400; }
 unsigned cuEventSynchronize(void *event) { return event == &events[0] ? 0 : 400; }
 unsigned cuEventElapsedTime(float *milliseconds, void *from, void *to) { *milliseconds = 0.5f; return from && to ? 0 : 400; }
 unsigned cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags) {
@@ -80,7 +89,7 @@ unsigned cuGraphGetEdges_v2(void *graph, void **from, void **to, unsigned char (
   *count = 1;
   return 0;
 }
-unsigned cuGraphLaunch(void *executable, void *stream) { return executable == &graphs[1] && stream ? end(begin("replay")) : 400; }
+unsigned cuGraphLaunch(void *executable, void *stream) { return executable == &graphs[1] && is_stream(stream) ? on_stream("replay", stream) : 400; }
 unsigned cuGraphDestroy(void *graph) { return graph == &graphs[0] ? 0 : 400; }
 unsigned cuGraphExecDestroy(void *executable) { return executable == &graphs[1] ? 0 : 400; }
 unsigned cuFuncGetAttribute(int *value, unsigned attribute, void *function) {

@@ -11,11 +11,11 @@ use std::sync::OnceLock;
 
 use stand_in::{Ran, hex, named, tiled_map};
 
-const SCENARIOS: &[(&str, fn())] =
-    named![scenarios: run_world, run_add, run_double_behind, run_maps, run_open, run_moves];
+const SCENARIOS: &[(&str, fn())] = named![scenarios: run_world, run_world_graph, run_add, run_double_behind, run_maps, run_open, run_moves];
 
 const TESTS: &[(&str, fn())] = named![
     a_world_launches_on_each_gpu_and_waits_up_to_its_limit,
+    a_world_is_captured_and_replayed_by_rank,
     a_launch_says_grid_threads_and_parameters,
     overlapping_launches_say_so_and_are_counted_in_graphs,
     clusters_and_both_kinds_of_tensor_maps_are_said,
@@ -79,7 +79,11 @@ fn a_world_launches_on_each_gpu_and_waits_up_to_its_limit() {
         ("TILEKIT_FAKE_PARAMETERS", "8,8,4"),
     ];
     let ran = run("run_world", &of_two);
-    assert_eq!(ran.calls("peer").len(), 2, "each has the other's memory");
+    assert_eq!(
+        ran.calls("peer").len(),
+        4,
+        "each has the other's memory, in both worlds"
+    );
     let launches = ran.calls("launch");
     let parts = addresses(&ran);
     assert_eq!(launches.len(), 2, "{}", ran.said);
@@ -95,6 +99,20 @@ fn a_world_launches_on_each_gpu_and_waits_up_to_its_limit() {
     );
     let expected = "`from_peer` did not end within 0.02 s on 2 of 2 ranks: [0, 1]";
     assert!(late.said.contains(expected), "{}", late.said);
+    // Freeing would wait for the kernels, and another world for their GPUs.
+    for call in ["free", "unload", "release"] {
+        assert_eq!((call, late.calls(call)), (call, vec![]));
+    }
+    assert!(!ran.calls("free").is_empty() && ran.said.contains("another world"));
+    let gone = "GPU 0 still runs a kernel of this process";
+    assert!(late.said.contains(gone), "{}", late.said);
+    // CUDA_ERROR_LAUNCH_FAILED
+    let failed = run(
+        "run_world",
+        &[of_two[0], of_two[1], ("TILEKIT_FAKE_SYNCHRONIZE", "719")],
+    );
+    let expected = "rank 0: `from_peer` failed on the GPU: cuStreamQuery";
+    assert!(failed.said.contains(expected), "{}", failed.said);
     let apart = run("run_world", &[of_two[0], ("TILEKIT_FAKE_PEERS", "0")]);
     let expected = "GPU 0 cannot access the memory of GPU 1";
     assert!(apart.said.contains(expected), "{}", apart.said);
@@ -104,6 +122,38 @@ fn a_world_launches_on_each_gpu_and_waits_up_to_its_limit() {
         "{}",
         one.said
     );
+}
+
+fn a_world_is_captured_and_replayed_by_rank() {
+    let of_two = [
+        ("TILEKIT_FAKE_DEVICES", "2"),
+        ("TILEKIT_FAKE_PARAMETERS", "8,8,4"),
+    ];
+    let ran = run("run_world_graph", &of_two);
+    let order = ["capture", "launch", "captured", "replay"];
+    let seen = ran.asked.iter().filter(|line| {
+        let word = line.split(' ').next();
+        word.is_some_and(|word| order.contains(&word))
+    });
+    let short = seen.map(|line| line.split(" in ").next().unwrap_or_default());
+    let launches = ["launch from_peer"; 4];
+    let mut wanted = vec!["capture on 0", "capture on 1"];
+    wanted.extend(launches);
+    wanted.extend([
+        "captured on 1",
+        "captured on 0",
+        "replay on 0",
+        "replay on 1",
+    ]);
+    assert_eq!(short.collect::<Vec<_>>(), wanted);
+    // Two parts and access to them, two tables of addresses, the code of two contexts.
+    assert!(ran.said.contains("keeps 7"), "{}", ran.said);
+    let last = ran
+        .asked
+        .iter()
+        .rposition(|line| line.starts_with("replay"));
+    let free = ran.asked.iter().position(|line| line.starts_with("free"));
+    assert!(free > last, "freed with the graph");
 }
 
 fn overlapping_launches_say_so_and_are_counted_in_graphs() {

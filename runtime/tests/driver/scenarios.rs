@@ -115,6 +115,23 @@ pub(crate) fn run_world() {
             (parts.part(rank), parts.peers(rank), 1 - rank as i32)
         })
     })());
+    say(World::cuda(2).map(|_| println!("another world")));
+}
+
+pub(crate) fn run_world_graph() {
+    say((|| {
+        let world = World::cuda(2)?;
+        let parts = world.symmetric::<i32>(32)?;
+        let kernel = world.load(&from_peer.compile(&Compiler::default())?)?;
+        let launch = kernel.prepare(grid(1u32), |rank| {
+            (parts.part(rank), parts.peers(rank), 1 - rank as i32)
+        })?;
+        let graph = world.capture(|| (0..2).try_for_each(|_| launch.enqueue(&world)))?;
+        drop((parts, kernel, launch));
+        println!("keeps {}", graph.kept());
+        world.replay(&graph)?;
+        world.synchronize()
+    })());
 }
 
 pub(crate) fn run_moves() {
