@@ -39,7 +39,7 @@ pub use grid_barrier::{GridArrival, GridBarrier};
 pub use host_flag::HostFlag;
 pub use look_back::LookBack;
 pub use named_turns::NamedTurns;
-pub use signals::Signals;
+pub use signals::{Signals, SignalsWithin};
 pub use softmax::OnlineSoftmax;
 pub use statistics::RowStatistics;
 pub use tf32x3::{Tf32Parts, wgmma_tf32x3};

@@ -57,4 +57,52 @@ impl Signals {
         let place = self.own.at(slot).scope(Scope::Sys).acquire();
         place.atomic_poll(|seen| seen >= count);
     }
+
+    /// The same with waits that end: after `limit` nanoseconds without the signals the kernel says so in `late`, which is memory of the host, and ends with an error.
+    pub fn within(self, limit: Scalar<i64>, late: Ptr<i64>) -> SignalsWithin {
+        SignalsWithin {
+            signals: self,
+            limit,
+            late,
+        }
+    }
+}
+
+/// [`Signals`] whose waits have a limit, so that a rank that never signals ends the kernels of those that wait for it and keeps no GPU.
+///
+/// A wait that reaches the limit stores `slot << 32 | missing` to the word of the host, where `missing` signals had not come, and executes `trap`: the launch ends with an error
+/// after which the context of its GPU is of no more use, as after every trap. The word is 0 before; when several CTAs are late it is of one of them.
+///
+/// The limit is no part of the time that a kernel takes: the clock is read behind a first read in vain.
+#[derive(Clone, Copy, Aggregate)]
+pub struct SignalsWithin {
+    signals: Signals,
+    limit: Scalar<i64>,
+    late: Ptr<i64>,
+}
+
+impl SignalsWithin {
+    /// As [`Signals::signal`].
+    #[track_caller]
+    pub fn signal(self, rank: Scalar<i32>, slot: Scalar<i32>, count: Scalar<i32>) {
+        self.signals.signal(rank, slot, count);
+    }
+
+    /// As [`Signals::wait`], up to the limit.
+    #[device]
+    #[track_caller]
+    pub fn wait(self, slot: Scalar<i32>, count: Scalar<i32>) {
+        let place = self.signals.own.at(slot).scope(Scope::Sys).acquire();
+        let seen = place
+            .atomic_poll_within(self.limit, |seen| seen >= count)
+            .seen();
+        if seen < count {
+            let word = (slot.cast::<i64>() << 32) | (count - seen).cast::<i64>();
+            let late = self.late.at(0).scope(Scope::Sys);
+            late.atomic_store(word);
+            // What is read back has reached the host before any thread traps.
+            let stored = late.atomic_load();
+            device_assert(stored == 0, "a rank has not signalled within the limit");
+        }
+    }
 }

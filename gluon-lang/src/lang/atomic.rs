@@ -123,7 +123,24 @@ macro_rules! read_modify_writes {
                 let at = here();
                 let (fitted, read) = trace::open_poll(&self.core, at);
                 let answer = until(Scalar::wrap(read)).value();
-                Seen(P::Loaded::from_value(trace::close_poll(&self.core, fitted, answer, at)))
+                Seen(P::Loaded::from_value(trace::close_poll(&self.core, fitted, answer, None, at)))
+            }
+
+            /// As [`atomic_poll`](Access::atomic_poll), but a wait also ends when `limit` nanoseconds have passed since the first read that did
+            /// not end it: [`seen`](Seen::seen) is then what was read last, which the kernel has to look at. The time is that of
+            /// `%globaltimer` (PTX ISA, special registers), which steps by 32 ns on an H200 and up to 1 µs elsewhere.
+            #[inline]
+            #[track_caller]
+            pub fn atomic_poll_within(
+                self,
+                limit: Scalar<i64>,
+                until: impl FnOnce(Scalar<P::Element>) -> Scalar<bool>,
+            ) -> Seen<P::Loaded> {
+                let at = here();
+                let (fitted, read) = trace::open_poll(&self.core, at);
+                let answer = until(Scalar::wrap(read)).value();
+                let limit = Some(limit.value());
+                Seen(P::Loaded::from_value(trace::close_poll(&self.core, fitted, answer, limit, at)))
             }
 
             /// Writes atomically. Releases unless it is relaxed.
@@ -176,6 +193,17 @@ macro_rules! read_modify_writes {
                 until: impl FnOnce(Scalar<T>) -> Scalar<bool>,
             ) -> Seen<<Self as Target>::Loaded> {
                 Access::new(self).atomic_poll(until)
+            }
+
+            /// The same for at most `limit` nanoseconds; see [`Access::atomic_poll_within`].
+            #[inline]
+            #[track_caller]
+            pub fn atomic_poll_within(
+                self,
+                limit: Scalar<i64>,
+                until: impl FnOnce(Scalar<T>) -> Scalar<bool>,
+            ) -> Seen<<Self as Target>::Loaded> {
+                Access::new(self).atomic_poll_within(limit, until)
             }
 
             /// Writes atomically, and releases.

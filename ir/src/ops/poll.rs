@@ -20,6 +20,9 @@ define_op! {
     /// the values that were waited for; only where warps hold different elements does that take a barrier of them all. The
     /// result is what made the test true, 0 where nothing was read; where several warps hold copies of it, its use takes
     /// such a barrier too.
+    ///
+    /// With `within` a wait also ends when so many nanoseconds (of `%globaltimer`) have passed since a lane first read what does not end it. The result is then
+    /// what was read last.
     pub struct AtomicPoll = "atomic_poll" {
         /// `acquire` or `relaxed`.
         semantics: Semantics,
@@ -31,6 +34,8 @@ define_op! {
         ptr: Value,
         /// Where.
         mask: PackedOption<Value>,
+        /// The longest wait, ns, an `i64`; none where it may last forever.
+        within: PackedOption<Value>,
         /// The test: it takes one element and yields whether the wait is over.
         until: Region,
     }
@@ -47,6 +52,11 @@ impl OpRules for AtomicPoll {
         let gives = yielded(func, self.until).iter().map(|v| func.ty(*v));
         if takes.ne([param]) || gives.ne([&answer]) {
             let message = "the region of `atomic_poll` takes one element and yields one `i1`";
+            return Err(OpError::new(Code::BrokenRule, message));
+        }
+        let limit = self.within.expand().map(|limit| func.ty(limit));
+        if limit.is_some_and(|ty| *ty != Type::Scalar(Elem::Data(DType::I64))) {
+            let message = "the limit of `atomic_poll` is one `i64`, in nanoseconds";
             return Err(OpError::new(Code::BrokenRule, message));
         }
         Ok(smallvec![data])

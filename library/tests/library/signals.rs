@@ -287,3 +287,100 @@ fn bulk_copies_go_to_peers_and_come_from_them() {
         }
     }
 }
+
+/// The next rank is signalled unless `quiet` is this one; every rank waits for the one before, for `limit` ns.
+#[kernel(warps = 4, cooperative)]
+fn hand_over_within(
+    own: Ptr<i32>,
+    all: PeerMap<i32>,
+    counts: Ptr<i32>,
+    counts_of: PeerMap<i32>,
+    next: i32,
+    is_quiet: i32,
+    limit: i64,
+    late: Ptr<i64>,
+) {
+    let signals = Signals::new(counts, counts_of).within(limit, late);
+    let at = arange(0..32, Coalesced);
+    all.of(next).at(at).store(at + next);
+    if is_quiet == 0 {
+        signals.signal(next, scalar(2), scalar(3));
+    }
+    signals.wait(scalar(2), scalar(3));
+    own.at(at + 32).store(own.at(at).load());
+}
+
+/// Ends with what the launch does, what ranks said, and what they got.
+fn hands_over_within(
+    ranks: usize,
+    seed: u64,
+    quiet: Option<usize>,
+    limit: i64,
+) -> (Result<(), Error>, Vec<i64>, Vec<Vec<i32>>) {
+    let compiled = hand_over_within.compile(&Compiler::default());
+    let world = emulators(ranks, seed);
+    let kernel = world
+        .load(&compiled.expect("it compiles"))
+        .expect("it loads");
+    let numbers = world.symmetric::<i32>(64).expect("memory");
+    let counts = world.symmetric::<i32>(3).expect("memory");
+    let devices = world.devices().iter();
+    let late: Vec<MappedBuffer<i64>> = devices
+        .map(|device| MappedBuffer::zeros(device, 1).expect("memory of the host"))
+        .collect();
+    let result = kernel.launch(&world, grid(1), |rank| {
+        let next = ((rank + 1) % ranks) as i32;
+        let (own, all) = (numbers.part(rank), numbers.peers(rank));
+        let is_quiet = i32::from(quiet == Some(rank));
+        let (count, counts) = (counts.part(rank), counts.peers(rank));
+        (own, all, count, counts, next, is_quiet, limit, &late[rank])
+    });
+    let said = late
+        .iter()
+        .map(|word| word.read(0..1).expect("it is read")[0]);
+    let got = (0..ranks).map(|rank| numbers.part(rank).to_vec().expect("it is read"));
+    (result, said.collect(), got.collect())
+}
+
+#[test]
+fn a_limit_changes_nothing_where_signals_come() {
+    for (ranks, seed) in runs() {
+        let (result, said, got) = hands_over_within(ranks, seed, None, 1_000_000_000);
+        result.unwrap_or_else(|error| panic!("{ranks} ranks, seed {seed}: {error}"));
+        assert_eq!(said, vec![0; ranks]);
+        for (rank, got) in (0..).zip(got) {
+            let wanted: Vec<i32> = (rank..rank + 32).collect();
+            assert_eq!(got[32..], wanted);
+        }
+    }
+}
+
+#[test]
+fn a_wait_past_its_limit_names_the_slot_and_ends_the_kernel() {
+    for (ranks, seed) in runs() {
+        let (result, said, _) = hands_over_within(ranks, seed, Some(0), 20);
+        let Err(Error::Fault(fault)) = result else {
+            panic!("{ranks} ranks, seed {seed}: it ends with an error");
+        };
+        let shown = tilekit::report::fault_diagnostic(&fault);
+        assert_eq!(
+            shown.code,
+            Code::DeviceAssert,
+            "{ranks} ranks, seed {seed}: {fault}"
+        );
+        // The emulator ends all ranks with the first trap. Rank 1 waits for rank 0, and others may be late, too.
+        assert!(said.contains(&(2 << 32 | 3)), "{said:?}");
+        assert!(
+            said.iter().all(|&word| word == 0 || word == 2 << 32 | 3),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn a_rank_that_never_signals_is_a_deadlock_before_a_long_limit() {
+    let (result, said, _) = hands_over_within(2, 0, Some(0), i64::MAX);
+    let text = result.expect_err("it is reported").to_string();
+    assert!(text.contains("no kernel has written it"), "{text}");
+    assert_eq!(said, [0, 0]);
+}

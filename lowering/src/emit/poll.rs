@@ -6,14 +6,19 @@
 //!
 //! At the scope of the system it polls by relaxed loads and acquires by one fence at the end (PTX ISA 8.8: an acquire pattern): `ld.acquire.sys`
 //! is a strong load and an invalidation of L1, at each poll.
+//!
+//! A limit of time costs nothing where the first read ends the wait: the clock is read behind a read that does not.
 
-use ir::elem::Elem;
+use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
 use ir::ops::atomic::{Scope, Semantics};
 use ir::ops::control::yielded;
 use ir::ops::poll::AtomicPoll;
 use layout::Axis;
-use ptx::{Addr, Predicate, Reg, Space};
+use ptx::{
+    Addr, Binary, BinaryOp, Compare, Label, Mov, PairDest, Predicate, Reg, RegClass, Setp, Space,
+    Special, Type,
+};
 
 use super::atomic::{access_sem, scope};
 use super::element::Element;
@@ -88,6 +93,7 @@ impl Emitter<'_> {
             };
             self.code.branch(Some(skip), over, false);
         }
+        let clock = op.within.expand().map(|limit| self.start_clock(limit));
         self.code.bind(again);
         self.code.open();
         let was_divergent = self.code.begin_divergent();
@@ -98,7 +104,10 @@ impl Emitter<'_> {
         let answer = yielded(self.func, op.until)[0];
         let done = self.scalar(answer);
         let done = self.code.whole(done, Elem::I1);
-        self.code.branch(Some(Predicate::not(done)), again, false);
+        match clock {
+            None => self.code.branch(Some(Predicate::not(done)), again, false),
+            Some(clock) => self.again_within(clock, done, again),
+        }
         self.code.end_divergent(was_divergent);
         self.code.close();
         if acquires_at_end {
@@ -110,4 +119,54 @@ impl Emitter<'_> {
         self.code.bind(over);
         Ok(())
     }
+
+    /// The limit of a wait, and where its beginning will be, which is 0 until then.
+    fn start_clock(&mut self, limit: Value) -> Clock {
+        let limit = self.scalar(limit);
+        let limit = self.code.whole(limit, Elem::Data(DType::I64));
+        let start = self.code.reg(RegClass::B64);
+        self.code.push(Mov::new(Type::U64, start, 0_i64));
+        Clock { limit, start }
+    }
+
+    /// Repeats what is not done, while its time is not over.
+    fn again_within(&mut self, clock: Clock, done: Reg, again: Label) {
+        let late = self.code.label("poll_late");
+        self.code.branch(Some(Predicate::is(done)), late, false);
+        let [now, elapsed] = [(); 2].map(|()| self.code.reg(RegClass::B64));
+        self.code
+            .push(Mov::new(Type::U64, now, Special::GlobalTimer));
+        let [is_first, in_time] = [(); 2].map(|()| self.code.reg(RegClass::Pred));
+        let unset = Setp::new(
+            Compare::Eq,
+            Type::U64,
+            PairDest::from(is_first),
+            clock.start,
+            0_i64,
+        );
+        self.code.push(unset);
+        let begin = Mov::new(Type::U64, clock.start, now);
+        self.code.push_guarded(Some(Predicate::is(is_first)), begin);
+        let passed = Binary::new(BinaryOp::Sub, Type::S64, elapsed, now, clock.start);
+        self.code.push(passed);
+        let less = Setp::new(
+            Compare::Lt,
+            Type::S64,
+            PairDest::from(in_time),
+            elapsed,
+            clock.limit,
+        );
+        self.code.push(less);
+        self.code.branch(Some(Predicate::is(in_time)), again, false);
+        self.code.bind(late);
+    }
+}
+
+/// The time of a wait with a limit.
+#[derive(Clone, Copy)]
+struct Clock {
+    /// ns.
+    limit: Reg,
+    /// `%globaltimer` behind the first read that did not end the wait.
+    start: Reg,
 }

@@ -472,9 +472,14 @@ pub(crate) fn launch_all(ranks: &[OfRank]) -> Result<(), Error> {
         return Ok(());
     };
     let devices = ranks.iter().map(|rank| &rank.entry.program.device);
+    // The host waits for the end, so that it accesses memory of its own before the launch or behind it.
     let described = |rank: &OfRank| {
         let OfRank { entry, shape, .. } = rank;
-        entry.described(shape, rank.grid, &rank.parameters)
+        let described = entry.described(shape, rank.grid, &rank.parameters);
+        Launch {
+            beside_host: false,
+            ..described
+        }
     };
     let launches: Vec<Launch> = ranks.iter().map(described).collect();
     let of_ranks = ranks

@@ -196,3 +196,33 @@ fn a_producer_of_one_thread_waits() {
         |flag: &[i32], out: &mut [i32]| out.fill(flag[0])
     );
 }
+
+/// Waits for a flag that nobody sets, and for one that is set: what was read last says which.
+#[kernel(warps = 4)]
+fn within(flags: Ptr<i32>, out: Ptr<i32>, limit: i64) {
+    let set = flags.atomic_poll_within(limit, |seen| seen > 4).seen();
+    let never = flags
+        .at(1)
+        .atomic_poll_within(limit, |seen| seen > 4)
+        .seen();
+    let at = arange(0..128, Coalesced);
+    out.at(at).store(select(at < 64, set, never));
+}
+
+#[test]
+fn a_poll_with_a_limit_ends_with_what_it_read_last() {
+    let text = ptx!(within);
+    assert_eq!(text.matches("%globaltimer").count(), 2, "{text}");
+    for (seed, limit) in [(0, 1000), (1, 1), (2, 0), (3, -1)] {
+        let device = Device::emulator_with_seed(seed);
+        let flags = Buffer::from_slice(&device, &[5, 3]).unwrap();
+        let out = Buffer::<i32>::new(&device, 128).unwrap();
+        let kernel = within.compile(&Compiler::default()).unwrap();
+        let kernel = kernel.load(&device).unwrap();
+        let stream = Stream::new(&device).unwrap();
+        kernel.launch(&stream, 1, (&flags, &out, limit)).unwrap();
+        stream.synchronize().unwrap();
+        let wanted: Vec<i32> = (0..128).map(|at| if at < 64 { 5 } else { 3 }).collect();
+        assert_eq!(out.to_vec().unwrap(), wanted, "limit {limit}");
+    }
+}

@@ -87,12 +87,13 @@ pub(crate) fn open_poll(access: &AccessCore, at: At) -> (Option<Vec<Value>>, Val
     })
 }
 
-/// Closes it with the answer, and polls.
+/// Closes it with the answer, and polls, for at most `within` ns.
 #[inline(never)]
 pub(crate) fn close_poll(
     access: &AccessCore,
     fitted: Option<Vec<Value>>,
     answer: Value,
+    within: Option<Value>,
     at: At,
 ) -> Value {
     const TEST: (&str, &str) = (
@@ -100,7 +101,7 @@ pub(crate) fn close_poll(
         "compute with the value read only; load before the poll or after it",
     );
     with(at, |trace| {
-        let is_lost = trace.is_poison(answer);
+        let is_lost = trace.is_poison(answer) || within.is_some_and(|limit| trace.is_poison(limit));
         let values = [answer].into_iter().collect();
         trace.push(Yield { values }, &[], at);
         let until = trace.builder.close();
@@ -114,6 +115,7 @@ pub(crate) fn close_poll(
             scratch: Scratch::NONE,
             ptr: fitted[0],
             mask: fitted.get(1).copied().into(),
+            within: within.into(),
             until,
         };
         trace.push1(poll, ty, at)
