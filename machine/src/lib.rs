@@ -1,4 +1,4 @@
-//! What a machine has for TileKit: the NVIDIA driver and its GPU, ptxas, a disassembler, cuBLAS, and the cubins that are kept.
+//! What a machine has for TileKit: the NVIDIA driver and its GPU, ptxas, a disassembler, cuBLAS, NCCL, and the cubins that are kept.
 //!
 //! Nothing here knows a kernel: `cargo tilekit doctor` looks at the same things as a launch, without the compiler.
 
@@ -7,6 +7,7 @@ pub mod cublas;
 pub mod driver;
 mod error;
 mod kept;
+pub mod nccl;
 pub mod nvml;
 pub mod process;
 pub mod ptxas;

@@ -96,16 +96,27 @@ fn under(seed: u64) -> Mode {
 
 #[test]
 fn every_rank_is_compared() {
-    for ranks in [1, 2, 4, 8] {
-        for seed in 0..3 {
-            let outcome = run(hands_on::<RIGHT>, ranks, &under(seed));
+    let emulated = [1, 2, 4, 8].map(|ranks| (ranks, (0..3).map(under).collect::<Vec<_>>()));
+    let gpus = [1, 2]
+        .into_iter()
+        .filter(|&ranks| World::cuda(ranks).is_ok());
+    let of_gpus = |_| {
+        vec![Mode::Check(Bed::new(
+            &Device::cuda(0).expect("there is one"),
+        ))]
+    };
+    let gpus = gpus.map(|ranks| (ranks, of_gpus(ranks)));
+    for (ranks, modes) in emulated.into_iter().chain(gpus) {
+        for mode in modes {
+            let outcome = run(hands_on::<RIGHT>, ranks, &mode);
             outcome.result.expect("every rank is right");
             let report = outcome.report;
             assert_eq!(
                 (report.ranks, report.agreements.len()),
                 (Some(ranks), ranks)
             );
-            assert!(report.launches[0].warp_instructions > Some(ranks as u64));
+            let instructions = report.launches[0].warp_instructions;
+            assert!(instructions.is_none_or(|count| count > ranks as u64));
             // Two tensors and the memory of all for each rank.
             assert_eq!(report.tensor_bytes, ranks * (3 * 256 + 4));
         }

@@ -8,10 +8,12 @@ mod cublas_lt;
 mod dynamic;
 mod gemm;
 mod library;
+mod nccl;
 mod reference;
 mod rivals;
 
 pub use gemm::Gemm;
+pub use nccl::Nccl;
 pub(crate) use rivals::{LaunchCopy, Rivals};
 
 use crate::case::Tolerance;

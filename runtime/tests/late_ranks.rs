@@ -1,0 +1,164 @@
+//! Ranks that do not come: on GPUs an error within the limit, in a process that ends; on the emulator the flag that is waited for.
+//!
+//! On GPUs each mistake has a process of its own, since nothing else gets the GPU back.
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tilekit::prelude::*;
+use tilekit::report::fault_diagnostic;
+use tilekit::{EmulatorOptions, Error};
+
+/// Each rank waits for `wanted` signals of the one before and gives the next one as many as `given`; `is_alive` fails the assertion.
+#[kernel(warps = 1, cooperative)]
+fn wait_for_previous(
+    counts: Ptr<i32>,
+    counts_of: PeerMap<i32>,
+    next: i32,
+    given: i32,
+    wanted: i32,
+    is_alive: i32,
+) {
+    let signals = Signals::new(counts, counts_of);
+    device_assert(is_alive == 1, "the rank is alive");
+    signals.signal(next, scalar(0), given);
+    signals.wait(scalar(0), wanted);
+}
+
+/// What goes wrong on rank 1 of two.
+#[derive(Clone, Copy, PartialEq)]
+enum Mistake {
+    /// It signals too seldom.
+    Silent,
+    /// Its kernel fails before it signals.
+    Dead,
+    /// It is not launched.
+    Absent,
+}
+
+const MISTAKES: [(&str, Mistake); 3] = [
+    ("silent", Mistake::Silent),
+    ("dead", Mistake::Dead),
+    ("absent", Mistake::Absent),
+];
+
+/// How long the ranks wait.
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// Launches so on a world of two; gives what that ends with.
+fn make(mistake: Mistake, world: &World) -> tilekit::Result<()> {
+    let counts = world.symmetric::<i32>(1)?;
+    let kernel = world.load(&wait_for_previous.compile(&Compiler::default())?)?;
+    let arguments = |rank: usize| {
+        let given = i32::from(rank != 1 || mistake != Mistake::Silent);
+        let is_alive = i32::from(rank != 1 || mistake != Mistake::Dead);
+        let next = 1 - rank as i32;
+        (
+            counts.part(rank),
+            counts.peers(rank),
+            next,
+            given,
+            1,
+            is_alive,
+        )
+    };
+    if mistake == Mistake::Absent {
+        kernel
+            .of_rank(0)
+            .launch(world.stream(0), grid(1), arguments(0))?;
+        return world.synchronize();
+    }
+    kernel.launch(world, grid(1), arguments)
+}
+
+/// Set in the process of a mistake.
+const CHILD: &str = "TILEKIT_TEST_MISTAKE";
+
+#[test]
+fn on_gpus_a_missing_rank_is_an_error_within_the_limit_and_the_process_ends() {
+    if let Ok(name) = std::env::var(CHILD) {
+        let (_, mistake) = MISTAKES
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .expect("a known one");
+        let world = World::cuda(2).expect("two GPUs").with_limit(LIMIT);
+        let started = Instant::now();
+        let ended = make(mistake, &world);
+        println!(
+            "after {:.2} s: {}",
+            started.elapsed().as_secs_f32(),
+            ended.expect_err("rank 0 waits")
+        );
+        return;
+    }
+    if World::cuda(2).is_err() {
+        println!("skipped: fewer than two GPUs");
+        return;
+    }
+    for (name, mistake) in MISTAKES {
+        let said = run_child(name);
+        println!("{name}: {said}");
+        let expected = match mistake {
+            Mistake::Silent | Mistake::Absent => "on 1 of 2 ranks: [0]; each waits for a signal",
+            Mistake::Dead => "on 1 of 2 ranks: [0]; they may wait for rank 1, which failed",
+        };
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+}
+
+/// What the process of a mistake says, which has to end by itself.
+#[track_caller]
+fn run_child(name: &str) -> String {
+    let this_test = "on_gpus_a_missing_rank_is_an_error_within_the_limit_and_the_process_ends";
+    let program = std::env::current_exe().expect("this test");
+    let mut command = Command::new(program);
+    command
+        .args(["--exact", this_test, "--nocapture"])
+        .env(CHILD, name);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let started = Instant::now();
+    let has_ended = loop {
+        if child.try_wait().expect("it is a child").is_some() {
+            break true;
+        }
+        if started.elapsed() > Duration::from_secs(15) {
+            let _ = child.kill();
+            break false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    let output = child.wait_with_output().expect("it has ended");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(has_ended, "{name} does not end by itself: {said}");
+    println!(
+        "{name} ended after {:.2} s",
+        started.elapsed().as_secs_f32()
+    );
+    said.into_owned()
+}
+
+#[test]
+fn the_emulator_names_what_a_rank_waits_for() {
+    for (seed, (_, mistake)) in (0..).zip([MISTAKES[0], MISTAKES[1]]) {
+        let options = EmulatorOptions {
+            seed,
+            ..EmulatorOptions::default()
+        };
+        let world = World::emulators(2, options).unwrap();
+        let Err(Error::Fault(fault)) = make(mistake, &world) else {
+            panic!("rank 0 waits for ever");
+        };
+        let text = fault_diagnostic(&fault).to_string() + &fault.to_string();
+        let expected = if mistake == Mistake::Silent {
+            "deadlock across 2 devices"
+        } else {
+            "rank 1, CTA (0,0,0)"
+        };
+        assert!(text.contains(expected), "{text}");
+    }
+}
