@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::bed::Bed;
-use super::bench::{BenchOptions, Contest, Contestant, Timing};
+use super::bench::{BenchOptions, Contest, Contestant, Timing, Track};
 use super::compare::{Agreement, Mismatch, compare};
 use super::shape::Shape;
 use super::tensor::Output;
@@ -28,7 +28,7 @@ pub(super) enum Beside {
     /// The launches themselves, each after the end of the one before.
     WithoutOverlap {
         name: String,
-        launch: LaunchCopy,
+        launch: LaunchCopy<'static>,
     },
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Match<'a> {
     pub(super) name: String,
     /// How many of the launches overlap the one in front.
     pub(super) overlapping: usize,
-    pub(super) launch: LaunchCopy,
+    pub(super) launch: LaunchCopy<'static>,
     pub(super) copies: usize,
     pub(super) beside: Vec<Beside>,
     pub(super) outputs: &'a [Arc<dyn AnyOutput>],
@@ -140,13 +140,8 @@ impl Match<'_> {
                 contestants.push(contestant);
             }
         }
-        let contest = Contest {
-            contestants,
-            stream,
-            copies: count,
-            options,
-            launch_limit: bed.launch_limit,
-        };
+        let timing = (options, bed.launch_limit);
+        let contest = Contest::new(Track::One(stream), contestants, count, timing);
         contest.hold(notes)
     }
 }
@@ -176,7 +171,7 @@ impl Beside {
 }
 
 /// One launch after the other, all with one copy of the tensors.
-pub(super) fn in_order(links: Vec<Vec<PreparedLaunch>>) -> LaunchCopy {
+pub(super) fn in_order(links: Vec<Vec<PreparedLaunch>>) -> LaunchCopy<'static> {
     Box::new(move |stream, copy| links.iter().try_for_each(|link| link[copy].launch(stream)))
 }
 
@@ -190,7 +185,7 @@ struct Checker<'a> {
 
 impl<'a> Checker<'a> {
     fn new(
-        ours: &Contestant,
+        ours: &Contestant<'_>,
         stream: &'a Stream,
         bed: &'a Bed,
         outputs: &'a [Arc<dyn AnyOutput>],
@@ -207,7 +202,7 @@ impl<'a> Checker<'a> {
         Ok(checker)
     }
 
-    fn run(&self, contestant: &Contestant) -> Result<()> {
+    fn run(&self, contestant: &Contestant<'_>) -> Result<()> {
         let device = &self.bed.device;
         self.outputs
             .iter()
@@ -217,7 +212,7 @@ impl<'a> Checker<'a> {
     }
 
     /// How its results agree, with the norm.
-    fn check(&self, contestant: &Contestant, tolerance: Tolerance) -> Result<String> {
+    fn check(&self, contestant: &Contestant<'_>, tolerance: Tolerance) -> Result<String> {
         self.run(contestant)?;
         let mut said = Vec::new();
         for (output, want) in self.outputs.iter().zip(&self.results) {

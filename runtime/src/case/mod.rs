@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 pub use bed::{Bed, Mode};
 pub(crate) use bench::Heats;
-pub use bench::{BenchOptions, Entrant, Series, Timing};
+pub use bench::{BenchOptions, Entrant, RanksContest, Series, Timing};
 pub use cache::CaseCache;
 #[doc(hidden)]
 pub use compare::Tally;

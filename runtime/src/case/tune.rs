@@ -96,7 +96,7 @@ type Used = (Vec<Kept>, Vec<Box<dyn Any>>, Vec<Arc<dyn AnyOutput>>);
 
 /// The launches of one run of a case, whose results were right.
 pub(crate) struct Ready {
-    pub(crate) launch: LaunchCopy,
+    pub(crate) launch: LaunchCopy<'static>,
     /// How many of them may overlap the one in front.
     pub(crate) overlapping: usize,
     /// Copies of the tensors.

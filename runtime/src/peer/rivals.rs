@@ -12,7 +12,7 @@ pub(crate) struct Rivals {
 
 impl Rivals {
     /// Another kernel, or another way to launch one.
-    pub(crate) fn of_kernel(name: String, launch: LaunchCopy) -> Rivals {
+    pub(crate) fn of_kernel(name: String, launch: LaunchCopy<'static>) -> Rivals {
         Rivals {
             found: vec![Rival {
                 name,
@@ -37,7 +37,7 @@ impl Rivals {
 }
 
 /// Puts one launch with copy `.1` of the tensors on a stream.
-pub(crate) type LaunchCopy = Box<dyn Fn(&Stream, usize) -> Result<()>>;
+pub(crate) type LaunchCopy<'a> = Box<dyn Fn(&Stream, usize) -> Result<()> + 'a>;
 
 /// Something that is launched beside a kernel.
 pub(crate) struct Rival {
@@ -46,5 +46,5 @@ pub(crate) struct Rival {
     /// Candidates of one family count as one, the best of them.
     pub(crate) family: Option<String>,
     /// Puts one launch with a copy of the tensors on a stream.
-    pub(crate) launch: LaunchCopy,
+    pub(crate) launch: LaunchCopy<'static>,
 }

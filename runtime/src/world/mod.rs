@@ -108,6 +108,10 @@ impl World {
         &self.streams
     }
 
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+
     /// The device of a rank.
     ///
     /// # Panics

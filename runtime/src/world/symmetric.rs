@@ -116,6 +116,11 @@ impl<T: DeviceElement> Symmetric<T> {
         &self.parts[rank]
     }
 
+    /// On a rank, the addresses of all parts.
+    pub(crate) fn table(&self, rank: usize) -> &Buffer<u64> {
+        &self.tables[rank]
+    }
+
     /// The parts of all, for a launch of a rank.
     pub fn peers(&self, rank: usize) -> Peers<'_, T> {
         Peers { of: self, rank }

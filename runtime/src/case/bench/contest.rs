@@ -1,30 +1,31 @@
 //! Rounds that visit every contestant.
 
+use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
-use super::spin::spin;
+use super::track::{Recorded, Start, Track};
 use super::{BenchOptions, Entrant, Series, Timing};
 use crate::case::random::mix;
 use crate::cuda::Watchdog;
 use crate::error::Result;
-use crate::graph::Graph;
 use crate::peer::LaunchCopy;
-use crate::stream::Stream;
 
 /// Something that can be launched with each copy of the tensors.
-pub(in crate::case) struct Contestant {
+pub(in crate::case) struct Contestant<'a> {
     pub(in crate::case) name: String,
     pub(in crate::case) family: Option<String>,
     pub(in crate::case) check: Option<String>,
     /// How many launches of one turn may overlap the one in front.
     pub(in crate::case) overlapping: usize,
-    pub(in crate::case) launch: LaunchCopy,
+    pub(in crate::case) launch: LaunchCopy<'a>,
 }
 
-/// Contestants on one stream.
+/// Contestants on one track.
 pub(in crate::case) struct Contest<'a> {
-    pub(in crate::case) contestants: Vec<Contestant>,
-    pub(in crate::case) stream: &'a Stream,
+    pub(in crate::case) contestants: Vec<Contestant<'a>>,
+    pub(in crate::case) track: Track<'a>,
+    /// What goes in front of timed launches, once it has been asked for; nothing on the emulator.
+    start: OnceCell<Option<Start>>,
     pub(in crate::case) copies: usize,
     pub(in crate::case) options: BenchOptions,
     /// A launch that takes longer has hung.
@@ -39,6 +40,25 @@ const MOST_TURNS: f32 = 2000.0;
 
 /// How often each continues for the sustained time.
 const SUSTAINED_ROUNDS: usize = 2;
+
+impl<'a> Contest<'a> {
+    /// Between these, who take so many copies of the tensors in turn; a launch that takes longer than `launch_limit` has hung.
+    pub(in crate::case) fn new(
+        track: Track<'a>,
+        contestants: Vec<Contestant<'a>>,
+        copies: usize,
+        (options, launch_limit): (BenchOptions, Duration),
+    ) -> Contest<'a> {
+        Contest {
+            contestants,
+            track,
+            start: OnceCell::new(),
+            copies,
+            options,
+            launch_limit,
+        }
+    }
+}
 
 impl Contest<'_> {
     /// Times everything.
@@ -137,64 +157,70 @@ impl Contest<'_> {
     }
 
     pub(super) fn is_on_gpu(&self) -> bool {
-        self.stream.device().is_cuda()
+        self.track.is_on_gpu()
     }
 
     /// Times single launches, each with the next copy of the tensors.
     pub(super) fn single_launches(&self) -> Result<impl FnMut(usize) -> Result<f32>> {
-        let device = self.stream.device();
-        let spin = self.is_on_gpu().then(|| spin(device)).transpose()?;
+        let start = self.start()?;
         let mut turns = vec![0; self.contestants.len()];
         Ok(move |at: usize| {
             let copy = turns[at] % self.copies;
             turns[at] += 1;
-            let launch = &self.contestants[at].launch;
-            let Some(spin) = &spin else {
-                return host_ms(|| launch(self.stream, copy));
+            let work = || self.launch(at, copy);
+            let Some(start) = start else {
+                return host_ms(work);
             };
             std::thread::sleep(self.options.rest);
-            spin.launch(self.stream)?;
-            let start = self.stream.record()?;
-            launch(self.stream, copy)?;
-            let end = self.stream.record()?;
-            self.stream.synchronize()?;
-            end.milliseconds_since(&start)
+            self.track.single_ms(start, work)
         })
+    }
+
+    /// What goes in front of timed launches; nothing on the emulator.
+    fn start(&self) -> Result<Option<&Start>> {
+        if let Some(start) = self.start.get() {
+            return Ok(start.as_ref());
+        }
+        let start = self.track.start()?;
+        Ok(self.start.get_or_init(|| start).as_ref())
+    }
+
+    /// Launches a contestant with a copy of the tensors.
+    fn launch(&self, at: usize, copy: usize) -> Result<()> {
+        (self.contestants[at].launch)(self.track.stream(), copy)
     }
 
     /// Replays a graph for about `time`; returns the time of one turn.
     pub(super) fn replay_for(&self, slice: &Slice, time: Duration) -> Result<f32> {
-        if !self.is_on_gpu() {
-            let ms = host_ms(|| self.stream.replay(&slice.graph))?;
-            return Ok(ms / slice.turns as f32);
-        }
+        let replay = || self.track.replay(&slice.graph);
+        let Some(start) = self.start()? else {
+            return Ok(host_ms(replay)? / slice.turns as f32);
+        };
         let replays = (time.as_secs_f32() * 1e3 / slice.graph_ms).ceil().max(1.0) as usize;
         // The first replay fills the queue and settles what the contestant before has left.
-        self.stream.replay(&slice.graph)?;
-        let start = self.stream.record()?;
-        (0..replays).try_for_each(|_| self.stream.replay(&slice.graph))?;
-        let end = self.stream.record()?;
-        self.stream.synchronize()?;
-        Ok(end.milliseconds_since(&start)? / (slice.turns * replays) as f32)
+        replay()?;
+        let ms = self
+            .track
+            .busy_ms(start, || (0..replays).try_for_each(|_| replay()))?;
+        Ok(ms / (slice.turns * replays) as f32)
     }
 
     /// Records turns that take every copy equally often.
     pub(super) fn prepare_slice(&self, at: usize) -> Result<Slice> {
-        let launch = &self.contestants[at].launch;
-        let turns = if self.is_on_gpu() {
-            let once_ms = self.rough_ms(at)?;
-            let wanted = (GRAPH_MS / once_ms).clamp(1.0, MOST_TURNS).ceil() as usize;
-            wanted.next_multiple_of(self.copies)
-        } else {
-            1
+        let start = self.start()?;
+        let turns = match start {
+            Some(start) => {
+                let once_ms = self.rough_ms(at, start)?;
+                let wanted = (GRAPH_MS / once_ms).clamp(1.0, MOST_TURNS).ceil() as usize;
+                wanted.next_multiple_of(self.copies)
+            }
+            None => 1,
         };
-        let graph = self
-            .stream
-            .capture(|| (0..turns).try_for_each(|turn| launch(self.stream, turn % self.copies)))?;
-        let graph_ms = if self.is_on_gpu() {
-            self.replay_ms(&graph)?
-        } else {
-            1.0
+        let turn = |turn| self.launch(at, turn % self.copies);
+        let graph = self.track.capture(|| (0..turns).try_for_each(turn))?;
+        let graph_ms = match start {
+            Some(start) => self.replay_ms(&graph, start)?,
+            None => 1.0,
         };
         Ok(Slice {
             graph,
@@ -204,31 +230,27 @@ impl Contest<'_> {
     }
 
     /// A turn's time as far as the size of a graph depends on it.
-    fn rough_ms(&self, at: usize) -> Result<f32> {
+    fn rough_ms(&self, at: usize, start: &Start) -> Result<f32> {
         const LAUNCHES: usize = 5;
-        let launch = &self.contestants[at].launch;
-        launch(self.stream, 0)?;
-        let start = self.stream.record()?;
-        (0..LAUNCHES).try_for_each(|turn| launch(self.stream, turn % self.copies))?;
-        let end = self.stream.record()?;
-        self.stream.synchronize()?;
-        Ok((end.milliseconds_since(&start)? / LAUNCHES as f32).max(1e-3))
+        self.launch(at, 0)?;
+        let turn = |turn| self.launch(at, turn % self.copies);
+        let ms = self
+            .track
+            .busy_ms(start, || (0..LAUNCHES).try_for_each(turn))?;
+        Ok((ms / LAUNCHES as f32).max(1e-3))
     }
 
     /// The second replay's time: the first pays for bringing the graph to the GPU.
-    fn replay_ms(&self, graph: &Graph) -> Result<f32> {
-        self.stream.replay(graph)?;
-        let start = self.stream.record()?;
-        self.stream.replay(graph)?;
-        let end = self.stream.record()?;
-        self.stream.synchronize()?;
-        Ok(end.milliseconds_since(&start)?.max(1e-3))
+    fn replay_ms(&self, graph: &Recorded, start: &Start) -> Result<f32> {
+        self.track.replay(graph)?;
+        let ms = self.track.busy_ms(start, || self.track.replay(graph))?;
+        Ok(ms.max(1e-3))
     }
 }
 
 /// What is replayed.
 pub(super) struct Slice {
-    graph: Graph,
+    graph: Recorded,
     /// How often the graph does the work.
     turns: usize,
     /// How long a replay takes, milliseconds.
@@ -256,6 +278,7 @@ mod tests {
     use super::*;
     use crate::backend::On;
     use crate::device::Device;
+    use crate::stream::Stream;
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -290,17 +313,14 @@ mod tests {
                 }),
             }
         };
-        let contest = Contest {
-            contestants: vec![contestant("a", 0), contestant("b", 1)],
-            stream: &stream,
-            copies: 3,
-            options: BenchOptions {
-                samples: 4,
-                rounds: 2,
-                ..BenchOptions::default()
-            },
-            launch_limit: Duration::from_secs(1),
+        let options = BenchOptions {
+            samples: 4,
+            rounds: 2,
+            ..BenchOptions::default()
         };
+        let contestants = vec![contestant("a", 0), contestant("b", 1)];
+        let timing = (options, Duration::from_secs(1));
+        let contest = Contest::new(Track::One(&stream), contestants, 3, timing);
         let timing = contest.hold(vec!["a note".to_string()]).unwrap();
         let names: Vec<&str> = timing.entrants.iter().map(|e| e.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
@@ -338,22 +358,19 @@ mod tests {
                 On::Cuda(_) => panic!("the test's device is the emulator"),
             }),
         };
-        let contest = Contest {
-            contestants: vec![
-                contestant("alone", None, 1),
-                contestant("slow", Some("lt"), 20),
-                contestant("fast", Some("lt"), 1),
-            ],
-            stream: &stream,
-            copies: 1,
-            options: BenchOptions {
-                samples: 1,
-                rounds: 1,
-                sustained: Duration::from_millis(1),
-                ..BenchOptions::default()
-            },
-            launch_limit: Duration::from_secs(1),
+        let options = BenchOptions {
+            samples: 1,
+            rounds: 1,
+            sustained: Duration::from_millis(1),
+            ..BenchOptions::default()
         };
+        let contestants = vec![
+            contestant("alone", None, 1),
+            contestant("slow", Some("lt"), 20),
+            contestant("fast", Some("lt"), 1),
+        ];
+        let timing = (options, Duration::from_secs(1));
+        let contest = Contest::new(Track::One(&stream), contestants, 1, timing);
         let timing = contest.hold(Vec::new()).unwrap();
         let counts: Vec<usize> = timing
             .entrants

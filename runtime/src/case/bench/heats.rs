@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::contest::{Contest, Contestant};
+use super::track::Track;
 use super::{BenchOptions, Series};
 use crate::case::Ready;
 use crate::cuda::Watchdog;
@@ -31,13 +32,12 @@ impl<'a> Heats<'a> {
         launch_limit: Duration,
     ) -> Heats<'a> {
         Heats {
-            contest: Contest {
-                contestants: Vec::new(),
-                stream,
-                copies: usize::MAX,
-                options,
-                launch_limit,
-            },
+            contest: Contest::new(
+                Track::One(stream),
+                Vec::new(),
+                usize::MAX,
+                (options, launch_limit),
+            ),
             ready: Vec::new(),
         }
     }

@@ -17,12 +17,18 @@
 //! - Of candidates of one peer only the one that was fastest back to back runs on for the sustained time.
 //! - What counts is the median; the spread is half of what lies between the quartiles.
 //!
+//! Work on all ranks of a world is timed on all of them, and the slowest counts. A kernel of one thread on each, behind the rest, has all ranks begin
+//! together; back to back, a graph of each rank is replayed.
+//!
 //! On the emulator the same is done with the host's clock, without rest, spinning and slices: its times say nothing of a
 //! GPU.
 
 mod contest;
+mod gate;
 mod heats;
+mod ranks;
 mod spin;
+mod track;
 
 use std::time::Duration;
 
@@ -30,6 +36,8 @@ use lowering::trace::TraceOptions;
 
 pub(super) use contest::{Contest, Contestant};
 pub(crate) use heats::Heats;
+pub use ranks::RanksContest;
+pub(super) use track::Track;
 
 /// How launches are timed.
 #[derive(Clone, Copy, Debug, PartialEq)]
