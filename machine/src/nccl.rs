@@ -28,9 +28,9 @@ pub fn search<T>(
     folders: impl Iterator<Item = Option<PathBuf>>,
     load: impl Fn(&Path) -> Result<T, String>,
 ) -> Result<T, String> {
-    let mut text = "no NCCL was found in $CUDA_HOME, $CUDA_PATH, by the loader (LD_LIBRARY_PATH), in /usr/local/cuda* or in Python's packages; \
-                    `pip install nvidia-nccl-cu13`, or set LD_LIBRARY_PATH"
-        .to_string();
+    let text = "no NCCL was found in $CUDA_HOME, $CUDA_PATH, by the loader (LD_LIBRARY_PATH), in /usr/local/cuda* or in Python's packages; \
+                    `pip install nvidia-nccl-cu13`, or set LD_LIBRARY_PATH";
+    let mut rejected = Vec::new();
     for folder in folders {
         let file = folder
             .as_ref()
@@ -42,10 +42,10 @@ pub fn search<T>(
         match load(&file) {
             Ok(loaded) => return Ok(loaded),
             Err(_) if folder.is_none() => {}
-            Err(why) => text += &format!("; {}: {why}", file.display()),
+            Err(why) => rejected.push(format!("; {}: {why}", file.display())),
         }
     }
-    Err(text)
+    Err(text.to_string() + &rejected.concat())
 }
 
 /// The release, such as `2.28.9`.

@@ -258,8 +258,8 @@ impl Nccl {
         self.check_buffers(world, receive)?;
         let functions = &self.library.functions;
         // SAFETY: no preconditions.
-        self.library
-            .check("ncclGroupStart", unsafe { (functions.ncclGroupStart)() })?;
+        let begun = unsafe { (functions.ncclGroupStart)() };
+        self.library.check("ncclGroupStart", begun)?;
         let mut called = Ok(());
         for (rank, &communicator) in self.communicators.iter().enumerate() {
             let place =
@@ -282,9 +282,8 @@ impl Nccl {
         }
         // A group that was begun ends, also after a failure.
         // SAFETY: begun above, by this thread.
-        let ended = self
-            .library
-            .check("ncclGroupEnd", unsafe { (functions.ncclGroupEnd)() });
+        let ended = unsafe { (functions.ncclGroupEnd)() };
+        let ended = self.library.check("ncclGroupEnd", ended);
         called.and(ended)
     }
 

@@ -18,7 +18,7 @@ pub(in crate::case) enum Track<'a> {
 
 /// What goes in front of a timed launch on GPUs.
 pub(super) enum Start {
-    One(PreparedLaunch),
+    One(Box<PreparedLaunch>),
     All(Gate),
 }
 
@@ -57,7 +57,7 @@ impl Track<'_> {
             return Ok(None);
         }
         Ok(Some(match self {
-            Track::One(stream) => Start::One(spin(stream.device())?),
+            Track::One(stream) => Start::One(Box::new(spin(stream.device())?)),
             Track::All(world) => Start::All(Gate::new(world)?),
         }))
     }
