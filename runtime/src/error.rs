@@ -159,11 +159,11 @@ pub enum Error {
         ranks: usize,
         /// The limit that it passed.
         limit: Duration,
-        /// What the first rank that failed ended with: the others may wait for it.
-        failed: Option<RankFailure>,
+        /// What ranks ended with that failed: the others may wait for them.
+        failed: Vec<RankFailure>,
     },
-    /// What the kernel of a rank ended with. Those of the other ranks have ended.
-    OfRank(RankFailure),
+    /// What the work of ranks ended with, at least one. That of the other ranks has ended well.
+    RanksFailed(Vec<RankFailure>),
     /// Overlap with the launch before was requested a kernel that never waits for it.
     NeverWaits {
         /// The kernel.
@@ -379,14 +379,26 @@ pub struct RankFailure {
     pub rank: usize,
     /// What it is.
     pub error: Box<Error>,
+    /// What it waited for in vain, if its kernel ended by the limit of a wait ([`SignalsWithin`](library::SignalsWithin)) and said so in [`World::late`](crate::World::late).
+    pub missing: Option<MissingSignals>,
 }
 
-impl RankFailure {
-    pub(crate) fn new(rank: usize, error: Error) -> RankFailure {
-        RankFailure {
-            rank,
-            error: Box::new(error),
-        }
+/// Signals that have not come within the limit of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingSignals {
+    /// The slot that was waited for.
+    pub slot: u32,
+    /// How many signals were missing.
+    pub count: u32,
+}
+
+impl MissingSignals {
+    /// What a wait stored; none for 0.
+    pub(crate) fn of_word(word: i64) -> Option<MissingSignals> {
+        (word != 0).then_some(MissingSignals {
+            slot: (word >> 32) as u32,
+            count: word as u32,
+        })
     }
 }
 
@@ -399,7 +411,7 @@ impl std::error::Error for Error {
             | Error::Jit { failure, .. } => Some(failure),
             Error::Machine(error) => error.source(),
             Error::WrongResult(mismatch) => Some(mismatch.as_ref()),
-            Error::OfRank(failure) => failure.error.source(),
+            Error::RanksFailed(failed) => failed.first()?.error.source(),
             _ => None,
         }
     }

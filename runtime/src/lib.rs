@@ -121,7 +121,7 @@ pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};
 pub use device::{Device, DeviceFacts, EntryFacts};
 pub use element::DeviceElement;
 pub use emulated::{Bound, Checks, EmulatorOptions, Modelled};
-pub use error::{Error, RankFailure, Result};
+pub use error::{Error, MissingSignals, RankFailure, Result};
 /// What the macros expand to.
 #[doc(hidden)]
 pub use gluon_lang::rt;

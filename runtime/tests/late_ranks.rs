@@ -26,6 +26,21 @@ fn wait_for_previous(
     signals.wait(scalar(0), wanted);
 }
 
+/// The same with a limit of each wait, nanoseconds.
+#[kernel(warps = 1, cooperative)]
+fn wait_within(
+    counts: Ptr<i32>,
+    counts_of: PeerMap<i32>,
+    next: i32,
+    given: i32,
+    limit: i64,
+    late: Ptr<i64>,
+) {
+    let signals = Signals::new(counts, counts_of).within(limit, late);
+    signals.signal(next, scalar(5), given);
+    signals.wait(scalar(5), scalar(3));
+}
+
 /// What goes wrong on rank 1 of two.
 #[derive(Clone, Copy, PartialEq)]
 enum Mistake {
@@ -35,9 +50,12 @@ enum Mistake {
     Dead,
     /// It is not launched.
     Absent,
+    /// It signals too seldom, and the waits have a limit.
+    Limited,
 }
 
-const MISTAKES: [(&str, Mistake); 3] = [
+const MISTAKES: [(&str, Mistake); 4] = [
+    ("limited", Mistake::Limited),
     ("silent", Mistake::Silent),
     ("dead", Mistake::Dead),
     ("absent", Mistake::Absent),
@@ -48,7 +66,22 @@ const LIMIT: Duration = Duration::from_millis(500);
 
 /// Launches so on a world of two; gives what that ends with.
 fn make(mistake: Mistake, world: &World) -> tilekit::Result<()> {
-    let counts = world.symmetric::<i32>(1)?;
+    let counts = world.symmetric::<i32>(8)?;
+    if mistake == Mistake::Limited {
+        let kernel = world.load(&wait_within.compile(&Compiler::default())?)?;
+        return kernel.launch(world, grid(1), |rank| {
+            let (own, of_ranks, given) =
+                (counts.part(rank), counts.peers(rank), 1 + 2 * rank as i32);
+            (
+                own,
+                of_ranks,
+                1 - rank as i32,
+                given,
+                100_000_000,
+                world.late(rank),
+            )
+        });
+    }
     let kernel = world.load(&wait_for_previous.compile(&Compiler::default())?)?;
     let arguments = |rank: usize| {
         let given = i32::from(rank != 1 || mistake != Mistake::Silent);
@@ -101,7 +134,10 @@ fn on_gpus_a_missing_rank_is_an_error_within_the_limit_and_the_process_ends() {
         println!("{name}: {said}");
         let expected = match mistake {
             Mistake::Silent | Mistake::Absent => "on 1 of 2 ranks: [0]; each waits for a signal",
-            Mistake::Dead => "on 1 of 2 ranks: [0]; they may wait for rank 1, which failed",
+            Mistake::Dead => "on 1 of 2 ranks: [0]; they may wait for what failed: rank 1: ",
+            Mistake::Limited => {
+                "rank 1: slot 5 was waited for in vain, 2 of the signals did not come within the limit of the wait: `wait_within` failed"
+            }
         };
         assert!(said.contains(expected), "{name}: {said}");
     }
@@ -144,20 +180,20 @@ fn run_child(name: &str) -> String {
 
 #[test]
 fn the_emulator_names_what_a_rank_waits_for() {
-    for (seed, (_, mistake)) in (0..).zip([MISTAKES[0], MISTAKES[1]]) {
+    for (seed, (_, mistake)) in (0..).zip(&MISTAKES[..3]) {
         let options = EmulatorOptions {
             seed,
             ..EmulatorOptions::default()
         };
         let world = World::emulators(2, options).unwrap();
-        let Err(Error::Fault(fault)) = make(mistake, &world) else {
+        let Err(Error::Fault(fault)) = make(*mistake, &world) else {
             panic!("rank 0 waits for ever");
         };
         let text = fault_diagnostic(&fault).to_string() + &fault.to_string();
-        let expected = if mistake == Mistake::Silent {
-            "deadlock across 2 devices"
-        } else {
-            "rank 1, CTA (0,0,0)"
+        // Before a limit is reached: that nobody changes what is polled is seen at once.
+        let expected = match mistake {
+            Mistake::Dead => "rank 1, CTA (0,0,0)",
+            _ => "deadlock across 2 devices",
         };
         assert!(text.contains(expected), "{text}");
     }

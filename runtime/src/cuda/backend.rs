@@ -115,7 +115,8 @@ impl Backend for Context {
     }
 
     fn capture(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
-        Graph::capture(stream, work)
+        let mut graphs = Graph::capture(&[stream], work)?;
+        Ok(graphs.pop().expect("a graph for each stream"))
     }
 
     fn replay(stream: &Stream, graph: &Graph) -> Result<()> {

@@ -23,44 +23,22 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Records what `work` puts on `stream`, without running it.
+    /// Records what `work` puts on these streams, of one GPU or several, without running it: a graph for each.
     ///
-    /// The capture always ends, also when `work` fails; a stream left capturing would be of no more use.
+    /// The captures always end, also when `work` fails; a stream left capturing would be of no more use. All end before the first graph is made ready,
+    /// which allocates: the driver refuses that in a thread with a capture.
     pub(crate) fn capture(
-        stream: &Stream,
+        streams: &[&Stream],
         work: impl FnOnce() -> Result<(), Error>,
-    ) -> Result<Graph, Error> {
-        let context = stream.context();
-        let driver = context.driver;
-        context.bind()?;
-        // SAFETY: the stream lives and is not the default stream.
-        let code = unsafe { (driver.cuStreamBeginCapture)(stream.raw(), THREAD_LOCAL) };
-        driver.check("cuStreamBeginCapture", code)?;
+    ) -> Result<Vec<Graph>, Error> {
+        let begun = streams.iter().map(|stream| Capture::begin(stream));
+        let begun: Vec<Capture<'_>> = begun.collect::<Result<_, _>>()?;
         let done = work();
-        // Work may have been of other GPUs too.
-        let bound = context.bind();
-        let mut graph = GraphHandle::NULL;
-        // SAFETY: ends the capture begun above, on the same thread; writes one handle.
-        let code = unsafe { (driver.cuStreamEndCapture)(stream.raw(), &raw mut graph) };
-        let ended = driver.check("cuStreamEndCapture", code);
-        let built = done.and_then(|()| {
-            bound.and(ended)?;
-            let overlapping = overlapping(driver, graph)?;
-            let mut raw = GraphExecHandle::NULL;
-            // SAFETY: `graph` was just captured; writes one handle; no flags.
-            let code = unsafe { (driver.cuGraphInstantiate)(&raw mut raw, graph, 0) };
-            driver.check("cuGraphInstantiateWithFlags", code)?;
-            Ok(Graph {
-                context: Arc::clone(context),
-                raw,
-                overlapping,
-            })
-        });
-        if !graph.is_null() {
-            // SAFETY: captured once, destroyed once; the executable form stands alone.
-            let _ = unsafe { (driver.cuGraphDestroy)(graph) };
-        }
-        built
+        let ended: Vec<_> = begun.into_iter().map(Capture::end).collect();
+        done?;
+        let captured: Vec<Captured> = ended.into_iter().collect::<Result<_, _>>()?;
+        let graphs = captured.iter().map(Captured::instantiate);
+        Ok(graphs.collect::<Result<_, _>>()?)
     }
 
     /// How many launches may start before the one in front of them has ended.
@@ -75,6 +53,89 @@ impl Graph {
         // SAFETY: graph and stream live.
         let code = unsafe { (driver.cuGraphLaunch)(self.raw, stream.raw()) };
         driver.check("cuGraphLaunch", code)
+    }
+}
+
+/// A capture that goes on.
+struct Capture<'s> {
+    stream: &'s Stream,
+    has_ended: bool,
+}
+
+impl<'s> Capture<'s> {
+    fn begin(stream: &'s Stream) -> Result<Capture<'s>, CudaFailure> {
+        let context = stream.context();
+        context.bind()?;
+        let driver = context.driver;
+        // SAFETY: the stream lives and is not the default stream.
+        let code = unsafe { (driver.cuStreamBeginCapture)(stream.raw(), THREAD_LOCAL) };
+        driver.check("cuStreamBeginCapture", code)?;
+        Ok(Capture {
+            stream,
+            has_ended: false,
+        })
+    }
+
+    fn end(mut self) -> Result<Captured, CudaFailure> {
+        self.has_ended = true;
+        let context = self.stream.context();
+        // Work may have been of other GPUs too.
+        let bound = context.bind();
+        let mut captured = Captured {
+            context: Arc::clone(context),
+            raw: GraphHandle::NULL,
+        };
+        let driver = context.driver;
+        // SAFETY: ends the capture that was begun on the same thread; writes one handle.
+        let code = unsafe { (driver.cuStreamEndCapture)(self.stream.raw(), &raw mut captured.raw) };
+        bound.and(driver.check("cuStreamEndCapture", code))?;
+        Ok(captured)
+    }
+}
+
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            // Another one could not begin, or the work panicked.
+            let Capture { stream, .. } = *self;
+            let _ = Capture {
+                stream,
+                has_ended: true,
+            }
+            .end();
+        }
+    }
+}
+
+/// What was captured, as the driver describes it.
+struct Captured {
+    context: Arc<Context>,
+    raw: GraphHandle,
+}
+
+impl Captured {
+    fn instantiate(&self) -> Result<Graph, CudaFailure> {
+        let driver = self.context.driver;
+        self.context.bind()?;
+        let overlapping = overlapping(driver, self.raw)?;
+        let mut raw = GraphExecHandle::NULL;
+        // SAFETY: the graph lives; writes one handle; no flags.
+        let code = unsafe { (driver.cuGraphInstantiate)(&raw mut raw, self.raw, 0) };
+        driver.check("cuGraphInstantiateWithFlags", code)?;
+        Ok(Graph {
+            context: Arc::clone(&self.context),
+            raw,
+            overlapping,
+        })
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: captured once, destroyed once; the executable form stands alone.
+            let _ = unsafe { (self.context.driver.cuGraphDestroy)(self.raw) };
+        }
     }
 }
 

@@ -2,8 +2,24 @@
 
 use std::fmt;
 
-use super::{Error, RankFailure};
+use super::{Error, MissingSignals, RankFailure};
 use crate::cuda::CudaFailure;
+
+/// Of each rank what it ended with.
+fn write_failures(f: &mut fmt::Formatter<'_>, failed: &[RankFailure]) -> fmt::Result {
+    for (at, failure) in failed.iter().enumerate() {
+        let RankFailure { rank, error, .. } = failure;
+        write!(f, "{}rank {rank}: ", if at == 0 { "" } else { "; " })?;
+        if let Some(MissingSignals { slot, count }) = failure.missing {
+            write!(
+                f,
+                "slot {slot} was waited for in vain, {count} of the signals did not come within the limit of the wait: "
+            )?;
+        }
+        write!(f, "{error}")?;
+    }
+    Ok(())
+}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,7 +49,7 @@ impl fmt::Display for Error {
             Self::Ranks { .. }
             | Self::TooFewGpus { .. }
             | Self::NoPeerAccess { .. }
-            | Self::OfRank(..)
+            | Self::RanksFailed(..)
             | Self::RanksLate { .. } => self.write_of_ranks(f),
             Self::NeverWaits { .. }
             | Self::NotEmulated { .. }
@@ -137,18 +153,18 @@ impl Error {
                     limit.as_secs_f64(),
                     late.len()
                 )?;
-                match failed {
-                    Some(RankFailure { rank, error }) => {
-                        write!(f, "they may wait for rank {rank}, which failed: {error}")?;
-                    }
-                    None => f.write_str(
+                if failed.is_empty() {
+                    f.write_str(
                         "each waits for a signal of another rank, or never ends; run it on as many emulated devices (`World::emulators`), which name the flag, \
                          its value and who wrote it",
-                    )?,
+                    )?;
+                } else {
+                    f.write_str("they may wait for what failed: ")?;
+                    write_failures(f, failed)?;
                 }
                 f.write_str(". Only the end of this process gets the GPUs back")
             }
-            Self::OfRank(RankFailure { rank, error }) => write!(f, "rank {rank}: {error}"),
+            Self::RanksFailed(failed) => write_failures(f, failed),
             _ => unreachable!("{self:?} is written by another function"),
         }
     }

@@ -1,10 +1,13 @@
 //! Work of all devices of a world, recorded once and replayed by one call.
 
 use super::World;
-use super::launch::emulated;
+use super::launch::{EmulatedStream, emulated};
+use crate::backend::On;
+use crate::cuda;
 use crate::device::Device;
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::kept;
 use crate::stream::Stream;
 
 /// Work that [`World::capture`] recorded.
@@ -45,24 +48,56 @@ impl World {
     /// # Errors
     /// Those of `work`, and what cannot be recorded, such as waiting.
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<WorldGraph> {
-        let mut graphs = Vec::with_capacity(self.ranks());
-        if let Some(streams) = emulated(self.streams()) {
-            let joined = || {
-                let (first, others) = (streams[0], &streams[1..]);
-                others
-                    .iter()
-                    .try_for_each(|stream| stream.join_capture_of(first))?;
-                apart(&self.streams()[1..], Box::new(work))
-            };
-            graphs.push(self.stream(0).capture(joined)?);
-        } else {
-            capture_on(self.streams(), Box::new(work), &mut graphs)?;
-            graphs.reverse();
-        }
+        let graphs = match emulated(self.streams()) {
+            Some(streams) => vec![self.capture_emulated(&streams, work)?],
+            None => self.capture_on_gpus(work)?,
+        };
         Ok(WorldGraph {
             graphs,
             ranks: self.ranks(),
         })
+    }
+
+    /// One list, in which the streams of all ranks note down what they are given.
+    fn capture_emulated(
+        &self,
+        streams: &[&EmulatedStream],
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<Graph> {
+        let (first, others) = (streams[0], &streams[1..]);
+        self.stream(0).capture(|| {
+            let mut others = others.iter();
+            others.try_for_each(|stream| stream.join_capture_of(first))?;
+            apart(&self.streams()[1..], Box::new(work))
+        })
+    }
+
+    /// A graph of each rank; that of the first keeps what all use.
+    fn capture_on_gpus(&self, work: impl FnOnce() -> Result<()>) -> Result<Vec<Graph>> {
+        let streams = self.streams().iter().map(Stream::queue);
+        let streams = streams.filter_map(|stream| match stream {
+            On::Cuda(stream) => Some(stream),
+            On::Emulator(_) => None,
+        });
+        let streams: Vec<_> = streams.collect();
+        let mut recorded = Vec::new();
+        let record = || {
+            recorded = cuda::Graph::capture(&streams, work)?;
+            Ok(())
+        };
+        let (done, kept) = kept::collect(|| apart(self.streams(), Box::new(record)));
+        done?;
+        let graphs = recorded.into_iter().zip(self.devices());
+        let graphs = graphs.map(|(graph, device)| Graph {
+            device: device.clone(),
+            work: On::Cuda(graph),
+            kept: Vec::new(),
+        });
+        let mut graphs: Vec<Graph> = graphs.collect();
+        if let Some(first) = graphs.first_mut() {
+            first.kept = kept;
+        }
+        Ok(graphs)
     }
 
     /// Puts the work of `graph` on the streams of all ranks.
@@ -78,16 +113,6 @@ impl World {
         let mut graphs = self.streams().iter().zip(&graph.graphs);
         graphs.try_for_each(|(stream, graph)| stream.replay(graph))
     }
-}
-
-/// Records what `work` puts on these streams, a graph for each, the last first. The innermost notes what all of it uses.
-fn capture_on(streams: &[Stream], work: Work<'_>, graphs: &mut Vec<Graph>) -> Result<()> {
-    let Some((first, others)) = streams.split_first() else {
-        return work();
-    };
-    let graph = first.capture(|| capture_on(others, work, graphs))?;
-    graphs.push(graph);
-    Ok(())
 }
 
 /// Does `work`, whose launches on these streams are recorded and not in flight.

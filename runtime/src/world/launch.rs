@@ -13,7 +13,7 @@ pub struct WorldLaunch {
     of_ranks: Vec<PreparedLaunch>,
 }
 
-type EmulatedStream = <EmulatedDevice as Backend>::Stream;
+pub(super) type EmulatedStream = <EmulatedDevice as Backend>::Stream;
 
 impl WorldLaunch {
     pub(crate) fn new(of_ranks: Vec<PreparedLaunch>) -> WorldLaunch {

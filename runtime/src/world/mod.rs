@@ -13,6 +13,7 @@ use crate::backend::On;
 use crate::device::Device;
 use crate::emulated::{EmulatedDevice, EmulatorOptions};
 use crate::error::{Error, Result};
+use crate::mapped::MappedBuffer;
 use crate::stream::Stream;
 
 pub use graph::WorldGraph;
@@ -31,6 +32,8 @@ const DEFAULT_LIMIT: Duration = Duration::from_secs(10);
 pub struct World {
     devices: Vec<Device>,
     streams: Vec<Stream>,
+    /// By rank, what a wait that ended by its limit has stored.
+    late: Vec<MappedBuffer<i64>>,
     limit: Duration,
 }
 
@@ -80,7 +83,9 @@ impl World {
 
     fn of(devices: Vec<Device>) -> Result<World> {
         let streams = devices.iter().map(Stream::new).collect::<Result<_>>()?;
+        let late = devices.iter().map(|device| MappedBuffer::zeros(device, 1));
         Ok(World {
+            late: late.collect::<Result<_>>()?,
             devices,
             streams,
             limit: DEFAULT_LIMIT,
@@ -110,6 +115,15 @@ impl World {
 
     pub(crate) fn limit(&self) -> Duration {
         self.limit
+    }
+
+    /// A word of the host for the waits of a rank's kernels that have a limit ([`Signals::within`](library::Signals::within)): [`synchronize`](World::synchronize) reads
+    /// there what a kernel that failed had waited for, and says so.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn late(&self, rank: usize) -> &MappedBuffer<i64> {
+        &self.late[rank]
     }
 
     /// The device of a rank.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::World;
 use crate::device::Device;
-use crate::error::{Error, RankFailure, Result};
+use crate::error::{Error, MissingSignals, RankFailure, Result};
 use crate::stream::Stream;
 
 /// How often the ends of launches are asked for.
@@ -18,9 +18,10 @@ impl World {
     /// Waits for everything on the streams of all ranks.
     ///
     /// # Errors
-    /// [`Error::OfRank`] for a kernel that ended badly on a rank; on GPUs [`Error::RanksLate`] with the ranks that have not ended within the
-    /// [limit](World::with_limit), and with the failure of one on which the others wait. These still run then: only the end of the process gets
-    /// their GPUs back. Their memory is not freed before, since that would wait for them.
+    /// On GPUs [`Error::RanksFailed`] with every rank whose kernel ended badly, and with what it waited for in vain if it said so in [`late`](World::late);
+    /// [`Error::RanksLate`] with the ranks that have not ended within the [limit](World::with_limit), and those that failed, for which they may wait.
+    /// Late ranks still run then: only the end of the process gets their GPUs back. Their memory is not freed before, since that would wait for them. On
+    /// the emulator what a kernel beside the host ended with.
     pub fn synchronize(&self) -> Result<()> {
         if !self.device(0).is_cuda() {
             // It sees by itself that no rank can go on.
@@ -28,17 +29,20 @@ impl World {
         }
         let started = Instant::now();
         let mut running: Vec<usize> = (0..self.ranks()).collect();
-        let mut failed: Option<RankFailure> = None;
+        let mut failed = Vec::new();
         loop {
             running.retain(|&rank| match self.stream(rank).is_done() {
                 Ok(is_done) => !is_done,
                 Err(error) => {
-                    failed.get_or_insert_with(|| RankFailure::new(rank, error));
+                    failed.push(self.failure(rank, error));
                     false
                 }
             });
+            if running.is_empty() && failed.is_empty() {
+                return Ok(());
+            }
             if running.is_empty() {
-                return failed.map_or(Ok(()), |failure| Err(Error::OfRank(failure)));
+                return Err(Error::RanksFailed(failed));
             }
             if started.elapsed() >= self.limit {
                 return Err(self.give_up(running, failed));
@@ -49,8 +53,18 @@ impl World {
         }
     }
 
+    /// What a rank ended with, and what it waited for.
+    fn failure(&self, rank: usize, error: Error) -> RankFailure {
+        let word = self.late(rank).read(0..1).map_or(0, |word| word[0]);
+        RankFailure {
+            rank,
+            error: Box::new(error),
+            missing: MissingSignals::of_word(word),
+        }
+    }
+
     /// The error that names the ranks that still run. All GPUs are left alone from here on, for those ranks write memory of the others too.
-    fn give_up(&self, late: Vec<usize>, failed: Option<RankFailure>) -> Error {
+    fn give_up(&self, late: Vec<usize>, failed: Vec<RankFailure>) -> Error {
         self.devices().iter().for_each(Device::abandon);
         let kernel = late
             .iter()

@@ -2,7 +2,7 @@
  * everything has ended at once, and graphs, which are empty. */
 #include "../../../launch/tests/fake_driver.c"
 
-static int streams[4], stream_count, events[1], graphs[2];
+static int streams[4], stream_count, capturing, events[1], graphs[2];
 
 static int is_stream(const void *stream) { return stream >= (void *)&streams[0] && stream <= (void *)&streams[3]; }
 
@@ -70,8 +70,8 @@ unsigned cuStreamDestroy_v2(void *stream) { return is_stream(stream) ? 0 : 400; 
 unsigned cuStreamSynchronize(void *stream) { (void)stream; return number("TILEKIT_FAKE_SYNCHRONIZE", 0); }
 unsigned cuStreamQuery(void *stream) { (void)stream; return number("TILEKIT_FAKE_SYNCHRONIZE", 0); }
 unsigned cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return is_stream(stream) && event == &events[0] ? flags : 400; }
-unsigned cuStreamBeginCapture_v2(void *stream, unsigned mode) { return mode == 1 ? on_stream("capture", stream) : 1; }
-unsigned cuStreamEndCapture(void *stream, void **graph) { *graph = &graphs[0]; return on_stream("captured", stream); }
+unsigned cuStreamBeginCapture_v2(void *stream, unsigned mode) { capturing += mode == 1; return mode == 1 ? on_stream("capture", stream) : 1; }
+unsigned cuStreamEndCapture(void *stream, void **graph) { *graph = &graphs[0]; capturing--; return on_stream("captured", stream); }
 unsigned cuEventCreate(void **event, unsigned flags) { *event = &events[0]; return flags; }
 unsigned cuEventDestroy_v2(void *event) { return event == &events[0] ? 0 : 400; }
 unsigned cuEventRecord(void *event, void *stream) { return is_stream(stream) && event == &events[0] ? 0 : 400; }
@@ -79,7 +79,7 @@ unsigned cuEventSynchronize(void *event) { return event == &events[0] ? 0 : 400;
 unsigned cuEventElapsedTime(float *milliseconds, void *from, void *to) { *milliseconds = 0.5f; return from && to ? 0 : 400; }
 unsigned cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags) {
   *executable = &graphs[1];
-  return graph == &graphs[0] && !flags ? 0 : 400;
+  return graph == &graphs[0] && !flags && !capturing ? end(begin("instantiate")) : 900;
 }
 /* One edge, which is programmatic: from_port, to_port, type, reserved. */
 unsigned cuGraphGetEdges_v2(void *graph, void **from, void **to, unsigned char (*data)[8], size_t *count) {

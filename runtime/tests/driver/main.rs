@@ -130,7 +130,7 @@ fn a_world_is_captured_and_replayed_by_rank() {
         ("TILEKIT_FAKE_PARAMETERS", "8,8,4"),
     ];
     let ran = run("run_world_graph", &of_two);
-    let order = ["capture", "launch", "captured", "replay"];
+    let order = ["capture", "launch", "captured", "instantiate", "replay"];
     let seen = ran.asked.iter().filter(|line| {
         let word = line.split(' ').next();
         word.is_some_and(|word| order.contains(&word))
@@ -139,12 +139,9 @@ fn a_world_is_captured_and_replayed_by_rank() {
     let launches = ["launch from_peer"; 4];
     let mut wanted = vec!["capture on 0", "capture on 1"];
     wanted.extend(launches);
-    wanted.extend([
-        "captured on 1",
-        "captured on 0",
-        "replay on 0",
-        "replay on 1",
-    ]);
+    wanted.extend(["captured on 0", "captured on 1"]);
+    // Both captures have ended before a graph is made ready, which the driver refuses beside a capture.
+    wanted.extend(["instantiate", "instantiate", "replay on 0", "replay on 1"]);
     assert_eq!(short.collect::<Vec<_>>(), wanted);
     // Two parts and access to them, two tables of addresses, the code of two contexts.
     assert!(ran.said.contains("keeps 7"), "{}", ran.said);
