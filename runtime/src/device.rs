@@ -147,6 +147,14 @@ impl Device {
         }
     }
 
+    /// Makes its context the calling thread's, which a library that launches there wants.
+    pub(crate) fn bind(&self) -> Result<()> {
+        match self.backend() {
+            On::Cuda(context) => Ok(context.bind()?),
+            On::Emulator(_) => Ok(()),
+        }
+    }
+
     /// Leaves it alone: a kernel runs there that nobody waits for. Memory and code are not freed any more, which would wait for it.
     pub(crate) fn abandon(&self) {
         if let On::Cuda(context) = self.backend() {

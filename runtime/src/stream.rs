@@ -290,10 +290,7 @@ impl Stream {
 
     /// Makes the device's context the calling thread's, which such a library wants.
     pub(crate) fn bind(&self) -> Result<()> {
-        match &self.queue {
-            On::Cuda(stream) => Ok(stream.context().bind()?),
-            On::Emulator(_) => Ok(()),
-        }
+        self.device.bind()
     }
 
     /// The stream and what belongs to `owner`, as parts of one backend.

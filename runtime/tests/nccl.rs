@@ -1,7 +1,7 @@
 //! NCCL beside a world: on two GPUs where it is installed, else what is said instead.
 
 use tilekit::prelude::*;
-use tilekit::{EmulatorOptions, Error, Nccl};
+use tilekit::{CublasHandle, EmulatorOptions, Error, Nccl};
 
 #[test]
 fn emulated_devices_and_machines_without_it_are_told_so() {
@@ -15,6 +15,17 @@ fn emulated_devices_and_machines_without_it_are_told_so() {
     };
     let known = ["it needs GPUs", "no NCCL was found"];
     assert!(known.iter().any(|text| reason.contains(text)), "{reason}");
+    let handle = CublasHandle::new(world.stream(0))
+        .err()
+        .expect("so does cuBLAS");
+    assert_eq!(
+        handle.to_string(),
+        Error::Peer {
+            peer: "cublasGemmEx",
+            reason: "it needs a GPU".to_owned()
+        }
+        .to_string()
+    );
 }
 
 /// A world of two GPUs with NCCL; says why not.
@@ -79,4 +90,34 @@ fn its_collectives_run_on_a_world_and_are_captured() {
     );
     let swapped = nccl.all_gather(&world, &[from[1], from[0]], &all);
     assert!(matches!(swapped, Err(Error::DeviceMismatch { .. })));
+}
+
+#[test]
+fn cublas_multiplies_on_each_rank() {
+    let Some((world, _)) = two_gpus() else {
+        return;
+    };
+    for rank in 0..2 {
+        let handle = match CublasHandle::new(world.stream(rank)) {
+            Ok(handle) => handle,
+            Err(why) => return println!("skipped: {why}"),
+        };
+        let buffer = |values: &[f32]| Buffer::from_slice(world.device(rank), values).unwrap();
+        let (a, b) = (
+            buffer(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+            buffer(&[1.0, 0.0, 2.0, 3.0, 0.0, 1.0]),
+        );
+        let c = buffer(&[0.0; 4]);
+        handle.multiply([2, 2, 3], [&a, &b, &c], false).unwrap();
+        assert_eq!(c.to_vec().unwrap(), [5.0, 9.0, 14.0, 21.0]);
+        handle.multiply([2, 2, 3], [&a, &b, &c], true).unwrap();
+        assert_eq!(c.to_vec().unwrap(), [7.0, 6.0, 16.0, 18.0]);
+        let short = handle.multiply([2, 2, 2], [&a, &b, &c], true).unwrap_err();
+        assert!(
+            short
+                .to_string()
+                .contains("[6, 6, 4] elements hold no product of 2×2×2"),
+            "{short}"
+        );
+    }
 }

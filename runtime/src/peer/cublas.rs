@@ -5,10 +5,12 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use super::dynamic::library_functions;
-use super::gemm::{ColumnMajor, Gemm};
+use super::gemm::{ColumnMajor, Gemm, Types};
 use super::library::libraries;
 use super::rivals::Rival;
 use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
@@ -132,6 +134,89 @@ impl Drop for Session {
     }
 }
 
+/// NVIDIA's cuBLAS on one stream, by `cublasGemmEx`: what products of our own are compared with and timed beside, outside of cases. In a case,
+/// [`Peer::Cublas`](crate::Peer::Cublas) times the candidates of cublasLt too, and says where the libraries are looked for.
+pub struct CublasHandle {
+    session: Session,
+    device: Device,
+    version: &'static str,
+}
+
+impl CublasHandle {
+    /// A handle that launches on this stream, with a workspace of 32 MiB.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] on the emulator, with where cuBLAS was looked for, and with what cuBLAS says.
+    pub fn new(stream: &Stream) -> Result<CublasHandle> {
+        let open = || {
+            let raw = stream.raw_cuda().ok_or("it needs a GPU")?;
+            let libraries = libraries()?;
+            stream.bind().map_err(|error| error.to_string())?;
+            let session = Session::new(&libraries.cublas, stream, raw)?;
+            Ok((session, libraries.version.as_str()))
+        };
+        let (session, version) = open().map_err(failure)?;
+        Ok(CublasHandle {
+            session,
+            device: stream.device().clone(),
+            version,
+        })
+    }
+
+    /// Its release, such as `13.1.0`.
+    pub fn version(&self) -> &str {
+        self.version
+    }
+
+    /// `C[M, N] = A[M, K] · B[K, N]`, all row-major and packed, of one element type; with `is_transposed`, B lies as `[N, K]`. It is put on the
+    /// stream and can be captured.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] for buffers of other lengths or another device, for an element type that cuBLAS does not multiply, and with what cuBLAS says.
+    pub fn multiply<T: DeviceElement>(
+        &self,
+        [m, n, k]: [usize; 3],
+        [a, b, c]: [&Buffer<T>; 3],
+        is_transposed: bool,
+    ) -> Result<()> {
+        let lengths = [a.len(), b.len(), c.len()];
+        if lengths != [m * k, k * n, m * n] {
+            return Err(failure(format!(
+                "buffers of {lengths:?} elements hold no product of {m}×{n}×{k}"
+            )));
+        }
+        for buffer in [a, b, c] {
+            if buffer.device() != &self.device {
+                return Err(failure("a buffer is on another device".to_owned()));
+            }
+            buffer.note_use();
+        }
+        let product = ColumnMajor {
+            rows: n,
+            columns: m,
+            inner: k,
+            left_is_transposed: is_transposed,
+            left_stride: if is_transposed { k } else { n },
+            right_is_transposed: false,
+            right_stride: k,
+            result_stride: n,
+            types: Types::of(T::DTYPE, T::DTYPE, T::DTYPE).map_err(failure)?,
+        };
+        self.device.bind()?;
+        let sizes = Sizes::of(&product).map_err(failure)?;
+        let places = [b.address(), a.address(), c.address()];
+        let done = self.session.gemm(&sizes, &product, places);
+        done.map_err(failure)
+    }
+}
+
+fn failure(reason: String) -> Error {
+    Error::Peer {
+        peer: "cublasGemmEx",
+        reason,
+    }
+}
+
 /// Extents as cuBLAS counts them.
 struct Sizes {
     rows: c_int,
@@ -178,10 +263,7 @@ pub(super) fn rivals(gemm: &Gemm, stream: &Stream, copies: usize) -> Result<Vec<
         launch: Box::new(move |stream, copy| {
             stream.bind()?;
             let done = session.gemm(&sizes, &product, places[copy]);
-            done.map_err(|reason| Error::Peer {
-                peer: "cublasGemmEx",
-                reason,
-            })
+            done.map_err(failure)
         }),
     }])
 }

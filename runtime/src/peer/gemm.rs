@@ -336,7 +336,7 @@ pub(super) struct Types {
 }
 
 impl Types {
-    fn of(a: DType, b: DType, c: DType) -> Result<Types, String> {
+    pub(super) fn of(a: DType, b: DType, c: DType) -> Result<Types, String> {
         const R_32F: u32 = 0;
         let (compute, scale, one) = match a {
             DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 => (68, R_32F, f32_bytes(1.0)),

@@ -12,6 +12,7 @@ mod nccl;
 mod reference;
 mod rivals;
 
+pub use cublas::CublasHandle;
 pub use gemm::Gemm;
 pub use nccl::Nccl;
 pub(crate) use rivals::{LaunchCopy, Rivals};
