@@ -12,7 +12,7 @@ pub use crate::kernel::{Compiler, Kernel};
 pub use crate::launch::{Grid, grid};
 pub use crate::mapped::MappedBuffer;
 pub use crate::number::{Number, Reference};
-pub use crate::peer::{Gemm, Peer};
+pub use crate::peer::{Collective, Gemm, Peer};
 pub use crate::stream::Stream;
 pub use crate::tensor_map::{L2Promotion, TensorView};
 pub use crate::world::{Symmetric, World};

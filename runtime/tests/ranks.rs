@@ -1,10 +1,10 @@
 //! Cases on several emulated devices: every rank's outputs are compared, and mistakes name the rank.
 
-use tilekit::case::{Bed, CaseEntry, CaseOutcome, Mode, SizeList};
+use tilekit::case::{Bed, BenchOptions, CaseEntry, CaseOutcome, Mode, SizeList};
 use tilekit::diag::Code;
 use tilekit::prelude::*;
 use tilekit::report::fault_diagnostic;
-use tilekit::{EmulatorOptions, Error};
+use tilekit::{EmulatorOptions, Error, Nccl};
 
 /// Each rank hands `x` to the next one, which doubles what it got; what a mistake is, `VARIANT` says.
 #[kernel(warps = 1, cooperative)]
@@ -121,6 +121,133 @@ fn every_rank_is_compared() {
             assert_eq!(report.tensor_bytes, ranks * (3 * 256 + 4));
         }
     }
+}
+
+/// Every rank gets the sum of what all have; the number of calls lies in memory.
+#[kernel(warps = 1, cooperative)]
+fn sum_of_all(
+    x: Ptr<f32>,
+    out: Ptr<f32>,
+    held: Ptr<f32>,
+    held_of: PeerMap<f32>,
+    counts: Ptr<i32>,
+    counts_of: PeerMap<i32>,
+    calls: Ptr<i32>,
+    ranks: i32,
+) {
+    let at = arange(0..64, Coalesced);
+    let signals = Signals::new(counts, counts_of);
+    let call = calls.at(0).load() + 1;
+    signals.wait(scalar(1), (call - 1) * ranks);
+    held.at(at).store(x.at(at).load());
+    for rank in range(0, ranks) {
+        signals.signal(rank, scalar(0), scalar(1));
+    }
+    signals.wait(scalar(0), call * ranks);
+    let mut sum = x.at(at).load() * 0.0;
+    for rank in range(0, ranks) {
+        sum += held_of.of(rank).at(at).load();
+        signals.signal(rank, scalar(1), scalar(1));
+    }
+    out.at(at).store(sum);
+    calls.at(0).store(call);
+}
+
+fn sums(case: &mut Case) -> CaseResult {
+    let ranks = case.ranks();
+    let x: Vec<_> = (0..ranks)
+        .map(|rank| case.normal::<f32>(&format!("x of rank {rank}"), [64]))
+        .collect();
+    let out: Vec<_> = (0..ranks)
+        .map(|rank| case.output::<f32>(&format!("out of rank {rank}"), [64]))
+        .collect();
+    let (held, counts) = (case.shared::<f32>(64)?, case.shared::<i32>(2)?);
+    let calls = case.shared::<i32>(1)?;
+    case.peer(Peer::Nccl(Collective::all_reduce(&x, &out)));
+    case.launch_on_ranks(sum_of_all, grid(1), |rank| {
+        let (held, held_of) = (held.part(rank), held.peers(rank));
+        let (own, of_ranks) = (counts.part(rank), counts.peers(rank));
+        let (x, out, calls) = (&x[rank], &out[rank], calls.part(rank));
+        (x, out, held, held_of, own, of_ranks, calls, ranks as i32)
+    })?;
+    for out in &out {
+        let sum = |[i]: [usize; 1]| x.iter().map(|x| f64::from(x[i])).sum::<f64>();
+        let tolerance = Close {
+            relative: 1e-6,
+            absolute: 1e-6,
+        };
+        case.expect(out, sum, tolerance)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn launches_on_ranks_are_timed_beside_their_peer() {
+    let options = BenchOptions {
+        samples: 3,
+        rounds: 2,
+        ..BenchOptions::default()
+    };
+    for (ranks, mode) in [(1, under(0)), (3, under(1))] {
+        let Mode::Check(bed) = mode else {
+            unreachable!("it checks");
+        };
+        run(sums, ranks, &Mode::Check(bed.clone()))
+            .result
+            .expect("it is right");
+        let outcome = run(sums, ranks, &Mode::Bench(bed, options));
+        outcome.result.expect("it is timed");
+        let [timing] = &outcome.report.timings[..] else {
+            panic!("the launches before the first comparison are one chain");
+        };
+        let ours = timing.ours();
+        assert!(
+            ours.name.ends_with(&format!("on {ranks} ranks")),
+            "{}",
+            ours.name
+        );
+        let times = (
+            ours.single.samples_ms.len(),
+            ours.back_to_back.samples_ms.len(),
+        );
+        assert_eq!((times, timing.copies), ((3, 2), 24));
+        assert!(
+            timing.notes[0].starts_with("NCCL is not timed: "),
+            "{:?}",
+            timing.notes
+        );
+    }
+}
+
+#[test]
+fn on_two_gpus_they_are_timed_beside_nccl() {
+    if let Err(why) = World::cuda(2).and_then(|world| Nccl::new(&world)) {
+        println!("skipped: {why}");
+        return;
+    }
+    let bed = Bed::new(&Device::cuda(0).unwrap());
+    let options = BenchOptions {
+        samples: 5,
+        rounds: 3,
+        ..BenchOptions::default()
+    };
+    run(sums, 2, &Mode::Check(bed.clone()))
+        .result
+        .expect("it is right");
+    let outcome = run(sums, 2, &Mode::Bench(bed, options));
+    outcome.result.expect("it is timed");
+    let timing = &outcome.report.timings[0];
+    assert_eq!((timing.entrants.len(), timing.notes.len()), (2, 0));
+    for entrant in &timing.entrants {
+        println!(
+            "{} {:?} {:?}",
+            entrant.name, entrant.single, entrant.back_to_back
+        );
+    }
+    assert!(
+        timing.entrants[1].check.is_some(),
+        "its results were compared"
+    );
 }
 
 #[test]

@@ -30,11 +30,16 @@ pub(super) enum Beside {
         name: String,
         launch: LaunchCopy<'static>,
     },
+    /// What a peer offers on all ranks.
+    OnRanks {
+        tolerance: Option<Tolerance>,
+        rivals: Rivals,
+    },
 }
 
 /// An output of a case, whatever its element type.
 pub(super) trait AnyOutput {
-    /// Forgets what was written to the first copy.
+    /// Forgets what was written to the first copy, on the device where a launch has put it.
     fn poison(&self, device: &Device) -> Result<()>;
     /// The elements of the first copy.
     fn elements(&self, device: &Device) -> Result<Box<dyn Any>>;
@@ -47,17 +52,15 @@ type Compared = std::result::Result<Agreement, Box<Mismatch>>;
 
 impl<T: DeviceElement> AnyOutput for Output<T> {
     fn poison(&self, device: &Device) -> Result<()> {
-        self.copy_on_device(device, 0)?.forget()
+        self.where_written(device)?.forget()
     }
 
     fn elements(&self, device: &Device) -> Result<Box<dyn Any>> {
-        Ok(Box::new(
-            self.copy_on_device(device, 0)?.to_vec_with_poison()?,
-        ))
+        Ok(Box::new(self.where_written(device)?.to_vec_with_poison()?))
     }
 
     fn compare(&self, device: &Device, want: &dyn Any, tolerance: Tolerance) -> Result<Compared> {
-        let mut got = self.copy_on_device(device, 0)?.to_vec_with_poison()?;
+        let mut got = self.where_written(device)?.to_vec_with_poison()?;
         let want: &Vec<T> = want.downcast_ref().expect("elements of this very output");
         // What neither writes, such as the rest of a padded row, agrees.
         let zero = T::nearest(Number::Int(0)).expect("every element type has a zero");
@@ -85,7 +88,7 @@ impl<T: DeviceElement> AnyOutput for Output<T> {
 /// Launches that are to be timed, with what is timed beside them.
 pub(super) struct Match<'a> {
     pub(super) bed: &'a Bed,
-    pub(super) stream: &'a Stream,
+    pub(super) track: Track<'a>,
     pub(super) options: BenchOptions,
     pub(super) name: String,
     /// How many of the launches overlap the one in front.
@@ -101,7 +104,7 @@ impl Match<'_> {
     pub(super) fn time(self) -> Result<Timing> {
         let Match {
             bed,
-            stream,
+            track,
             options,
             name,
             overlapping,
@@ -121,10 +124,10 @@ impl Match<'_> {
         let mut checker = None;
         for peer in beside {
             let tolerance = peer.tolerance();
-            let Rivals { found, notes: said } = peer.rivals(stream, count);
+            let Rivals { found, notes: said } = peer.rivals(track.stream(), count);
             notes.extend(said);
             if !found.is_empty() && tolerance.is_some() && checker.is_none() {
-                checker = Some(Checker::new(&contestants[0], stream, bed, outputs)?);
+                checker = Some(Checker::new(&contestants[0], track, bed, outputs)?);
             }
             for rival in found {
                 let mut contestant = Contestant {
@@ -141,12 +144,20 @@ impl Match<'_> {
             }
         }
         let timing = (options, bed.launch_limit);
-        let contest = Contest::new(Track::One(stream), contestants, count, timing);
+        let contest = Contest::new(track, contestants, count, timing);
         contest.hold(notes)
     }
 }
 
 impl Beside {
+    /// The peer, if it is one.
+    pub(super) fn into_peer(self) -> Option<Peer> {
+        match self {
+            Beside::Peer(peer) => Some(peer),
+            _ => None,
+        }
+    }
+
     /// How far its results may be from the kernel's; none if they are not compared.
     fn tolerance(&self) -> Option<Tolerance> {
         match self {
@@ -154,6 +165,7 @@ impl Beside {
             Beside::Kernel { tolerance, .. } => Some(*tolerance),
             // Sums by atomics come out otherwise each time; what overlaps too early is further off.
             Beside::WithoutOverlap { .. } => Some(Tolerance::Frobenius(1e-2)),
+            Beside::OnRanks { tolerance, .. } => *tolerance,
         }
     }
 
@@ -166,6 +178,7 @@ impl Beside {
                 ..
             } => Rivals::of_kernel(name, in_order(vec![launches])),
             Beside::WithoutOverlap { name, launch } => Rivals::of_kernel(name, launch),
+            Beside::OnRanks { rivals, .. } => rivals,
         }
     }
 }
@@ -177,7 +190,7 @@ pub(super) fn in_order(links: Vec<Vec<PreparedLaunch>>) -> LaunchCopy<'static> {
 
 /// The kernel's own results, and what compares others with them.
 struct Checker<'a> {
-    stream: &'a Stream,
+    track: Track<'a>,
     bed: &'a Bed,
     outputs: &'a [Arc<dyn AnyOutput>],
     results: Vec<Box<dyn Any>>,
@@ -186,12 +199,12 @@ struct Checker<'a> {
 impl<'a> Checker<'a> {
     fn new(
         ours: &Contestant<'_>,
-        stream: &'a Stream,
+        track: Track<'a>,
         bed: &'a Bed,
         outputs: &'a [Arc<dyn AnyOutput>],
     ) -> Result<Checker<'a>> {
         let mut checker = Checker {
-            stream,
+            track,
             bed,
             outputs,
             results: Vec::new(),
@@ -207,8 +220,8 @@ impl<'a> Checker<'a> {
         self.outputs
             .iter()
             .try_for_each(|output| output.poison(device))?;
-        (contestant.launch)(self.stream, 0)?;
-        self.stream.synchronize()
+        (contestant.launch)(self.track.stream(), 0)?;
+        self.track.synchronize()
     }
 
     /// How its results agree, with the norm.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::bed::Bed;
-use super::bench::BenchOptions;
+use super::bench::{BenchOptions, Track};
 use super::beside::{AnyOutput, Beside, Match, in_order};
 use crate::code::{Entry, PreparedLaunch};
 use crate::error::Result;
@@ -64,7 +64,7 @@ impl Chain {
         }
         let contest = Match {
             bed,
-            stream,
+            track: Track::One(stream),
             options,
             name,
             overlapping,

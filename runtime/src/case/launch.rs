@@ -94,7 +94,14 @@ impl Case {
             && !bed.device.is_modelling()
         {
             let chain = std::mem::take(&mut self.chain);
-            let timing = chain.time((bed, stream, *options), &self.outputs)?;
+            let on_ranks = std::mem::take(&mut self.ranks_chain);
+            let timing = match &self.world {
+                Some(world) if !on_ranks.is_empty() => {
+                    let peers = chain.beside.into_iter().filter_map(Beside::into_peer);
+                    on_ranks.time((bed, world, *options), peers.collect(), &self.outputs)?
+                }
+                _ => chain.time((bed, stream, *options), &self.outputs)?,
+            };
             self.report.timings.extend(timing);
         }
         Ok(())

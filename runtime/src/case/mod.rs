@@ -20,6 +20,7 @@ mod prepare;
 mod quiet;
 mod random;
 mod ranks;
+mod ranks_chain;
 mod report;
 mod shape;
 mod sizes;
@@ -55,6 +56,7 @@ use beginning::Beginning;
 use beside::{AnyOutput, Beside};
 use chain::Chain;
 use prepare::prepare;
+use ranks_chain::RanksChain;
 
 use crate::element::DeviceElement;
 use crate::error::Result;
@@ -81,6 +83,7 @@ pub struct Case {
     inputs: Vec<Box<dyn Any>>,
     outputs: Vec<Arc<dyn AnyOutput>>,
     chain: Chain,
+    ranks_chain: RanksChain,
     /// The bytes at hand, if comparisons that end well are noted.
     compared: Option<Vec<u8>>,
     report: CaseReport,
@@ -114,6 +117,7 @@ impl Case {
             inputs: Vec::new(),
             outputs: Vec::new(),
             chain: Chain::default(),
+            ranks_chain: RanksChain::default(),
             compared: None,
             report: CaseReport::default(),
         })

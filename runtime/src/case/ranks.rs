@@ -8,10 +8,12 @@ use machine::driver::Unavailable;
 use protocol::request::SizeOverride;
 
 use super::prepare::prepare;
+use super::ranks_chain::RanksLink;
 use super::report::LaunchReport;
-use super::{Bed, Case, CaseResult};
+use super::{Bed, Case, CaseResult, Mode};
 use crate::backend::On;
 use crate::buffer::Buffer;
+use crate::code::PreparedLaunch;
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
@@ -72,7 +74,11 @@ impl Case {
     }
 
     /// Launches `kernel` with `grid` CTAs on each rank, with the arguments that `arguments` gives for it, and waits for all of them. Inputs and outputs
-    /// lie on the rank that passes them, and each belongs to one rank. [`expect`](Case::expect) and its like compare outputs of any rank. It is not timed.
+    /// lie on the rank that passes them, and each belongs to one rank. [`expect`](Case::expect) and its like compare outputs of any rank.
+    ///
+    /// `cargo tilekit bench` times it on all ranks, of which the slowest counts, with as many copies of inputs and outputs as exceed L2; [shared](Case::shared) memory
+    /// has one copy. A launch that is timed is repeated with the same parameters: what counts the calls so far lies in memory. A peer beside it is
+    /// [`Peer::Nccl`](crate::Peer::Nccl).
     ///
     /// On the emulator all ranks are one schedule, which the seed of the run determines: it reports races and deadlocks across ranks.
     ///
@@ -97,19 +103,39 @@ impl Case {
         if let (Some(world), Some(bed)) = (self.world()?, self.bed()) {
             self.check_limit(bed)?;
             let compiled = bed.compiler.compile(&report.instance)?;
-            let mut launches = Vec::with_capacity(world.ranks());
+            let options = self
+                .timed()
+                .filter(|_| matches!(self.mode, Mode::Bench(..)));
+            let copies = match options {
+                Some(options) => {
+                    let (free_bytes, _) = bed.device.memory_bytes()?;
+                    options.copies(self.tensor_bytes / world.ranks(), free_bytes)
+                }
+                None => 1,
+            };
+            let mut launches: Vec<Vec<PreparedLaunch>> = vec![Vec::new(); copies];
             for (rank, device) in world.devices().iter().enumerate() {
                 let entry = compiled.load(device)?;
                 let arguments = arguments(rank);
                 let pack = |packing: &mut Packing<'_>| arguments.pack(packing);
-                launches.extend(prepare(&compiled, &entry, report.grid, 1, &pack)?);
+                let of_rank = prepare(&compiled, &entry, report.grid, copies, &pack)?;
+                for (launch, of_rank) in launches.iter_mut().zip(of_rank) {
+                    launch.push(of_rank);
+                }
             }
+            let launches: Vec<WorldLaunch> = launches.into_iter().map(WorldLaunch::new).collect();
             let started = Instant::now();
-            WorldLaunch::new(launches).launch(&world)?;
+            launches[0].launch(&world)?;
             report.wall = Some(started.elapsed());
             let devices = world.devices().iter();
             let stats = devices.map(Device::emulator_stats);
             report.warp_instructions = stats.map(|s| s.map(|s| s.warp_instructions)).sum();
+            if options.is_some() {
+                self.ranks_chain.push(RanksLink {
+                    name: compiled.display().to_string(),
+                    copies: launches,
+                });
+            }
             report.compiled = Some(compiled);
         }
         self.report.launches.push(report);

@@ -3,6 +3,7 @@
 //! They are found when a case is benchmarked, and never needed: where one is missing, the table says so and has the
 //! kernel alone.
 
+mod collective;
 mod cublas;
 mod cublas_lt;
 mod dynamic;
@@ -12,13 +13,17 @@ mod nccl;
 mod reference;
 mod rivals;
 
+pub use collective::Collective;
 pub use cublas::CublasHandle;
 pub use gemm::Gemm;
 pub use nccl::Nccl;
 pub(crate) use rivals::{LaunchCopy, Rivals};
 
+use std::sync::Arc;
+
 use crate::case::Tolerance;
 use crate::stream::Stream;
+use crate::world::World;
 
 /// What a case can be timed beside; see [`Case::peer`](crate::case::Case::peer).
 #[derive(Clone)]
@@ -31,6 +36,8 @@ pub enum Peer {
     /// `/usr/local/cuda*/lib64`; `nvidia/*/lib` of the Python packages (`pip install nvidia-cublas`, which `PyTorch`
     /// brings along).
     Cublas(Gemm),
+    /// NVIDIA's [`Nccl`] on the GPUs of a launch on ranks, in the process of the kernel: `libnccl.so.2` is looked for where cuBLAS is.
+    Nccl(Collective),
 }
 
 impl Peer {
@@ -38,6 +45,7 @@ impl Peer {
     pub fn name(&self) -> &'static str {
         match self {
             Peer::Cublas(_) => "cuBLAS",
+            Peer::Nccl(_) => "NCCL",
         }
     }
 
@@ -45,6 +53,7 @@ impl Peer {
     pub(crate) fn tolerance(&self) -> Option<Tolerance> {
         match self {
             Peer::Cublas(gemm) => gemm.is_compared().then(|| gemm.tolerance()),
+            Peer::Nccl(collective) => Some(collective.tolerance()),
         }
     }
 
@@ -64,7 +73,22 @@ impl Peer {
                     }
                 }
             }
+            Peer::Nccl(_) => {
+                rivals.note("NCCL is not timed: it is of launches on ranks".to_owned());
+            }
         }
         rivals
+    }
+
+    /// What can be launched of it on all ranks of a world.
+    pub(crate) fn rivals_on_ranks(&self, world: &Arc<World>, copies: usize) -> Rivals {
+        match self {
+            Peer::Nccl(collective) => collective.rivals(world, copies),
+            Peer::Cublas(_) => {
+                let mut rivals = Rivals::default();
+                rivals.note("cuBLAS is not timed: it is of launches on one device".to_owned());
+                rivals
+            }
+        }
     }
 }

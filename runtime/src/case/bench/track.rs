@@ -40,10 +40,17 @@ impl Recorded {
 
 impl Track<'_> {
     /// The stream that a launch is given: of a world, that of rank 0, whose launches find the others by themselves.
-    pub(super) fn stream(&self) -> &Stream {
+    pub(in crate::case) fn stream(&self) -> &Stream {
         match self {
             Track::One(stream) => stream,
             Track::All(world) => world.stream(0),
+        }
+    }
+
+    pub(in crate::case) fn synchronize(&self) -> Result<()> {
+        match self {
+            Track::One(stream) => stream.synchronize(),
+            Track::All(world) => world.synchronize(),
         }
     }
 
@@ -98,10 +105,7 @@ impl Track<'_> {
         let starts = record()?;
         work()?;
         let ends = record()?;
-        match self {
-            Track::One(stream) => stream.synchronize()?,
-            Track::All(world) => world.synchronize()?,
-        }
+        self.synchronize()?;
         let mut slowest = 0.0_f32;
         for (start, end) in starts.iter().zip(&ends) {
             slowest = slowest.max(end.milliseconds_since(start)?);
