@@ -77,6 +77,7 @@ pub(super) fn doctor(arguments: &Doctor, cargo: &CargoOptions, terminal: &Termin
     findings.push(assembler(&environment, driver));
     findings.push(disassembler(&environment));
     findings.push(cublas());
+    findings.push(nccl());
     findings.push(cache(&CubinCache::of_user()));
     findings.extend(package(cargo, terminal.format()));
     for finding in &findings {
@@ -272,6 +273,17 @@ fn cublas() -> Finding {
             let fact = why.split("; ").next().unwrap_or(&why);
             let fix = "`pip install nvidia-cublas`, or set CUDA_HOME; it is needed for `bench` beside cuBLAS only";
             Finding::partial("cublas", fact, fix)
+        }
+    }
+}
+
+fn nccl() -> Finding {
+    match machine::nccl::find() {
+        Ok(found) => Finding::good("nccl", found),
+        Err(why) => {
+            let fact = why.split("; ").next().unwrap_or(&why);
+            let fix = "`pip install nvidia-nccl-cu13`, or set LD_LIBRARY_PATH; it is needed for `bench` of several GPUs beside NCCL only";
+            Finding::partial("nccl", fact, fix)
         }
     }
 }

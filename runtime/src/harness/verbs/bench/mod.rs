@@ -116,6 +116,11 @@ fn bench_run(
 ) -> Done<Option<Value>> {
     let speaker = &context.speaker;
     let about = case.about(run);
+    if run.described.ranks.is_some() && runner.is_modelling() {
+        let text = format!("{about} is left out: launches on several devices are not modelled; time them on GPUs");
+        speaker.remark(&Remark::note(text));
+        return Ok(None);
+    }
     let mut checks = Vec::new();
     if !run.described.peers.is_empty() && !runner.is_modelling() {
         match checker.run(case, run) {
