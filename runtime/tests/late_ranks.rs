@@ -134,7 +134,8 @@ fn on_gpus_a_missing_rank_is_an_error_within_the_limit_and_the_process_ends() {
         println!("{name}: {said}");
         let expected = match mistake {
             Mistake::Silent | Mistake::Absent => "on 1 of 2 ranks: [0]; each waits for a signal",
-            Mistake::Dead => "on 1 of 2 ranks: [0]; they may wait for what failed: rank 1: ",
+            // A failure of one GPU may end the kernels of those that access its memory; else they are late.
+            Mistake::Dead => "rank 1: `wait_for_previous` failed on the GPU: ",
             Mistake::Limited => {
                 "rank 1: slot 5 was waited for in vain, 2 of the signals did not come within the limit of the wait: `wait_within` failed"
             }

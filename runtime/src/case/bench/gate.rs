@@ -53,8 +53,8 @@ WAIT:
 }
 ";
 
-/// How long it spins first for each rank whose launch the host has yet to make, nanoseconds.
-const SPIN_NS: u64 = 300_000;
+/// How long it spins first for each rank whose launch the host has yet to make, nanoseconds: a library may take most of it.
+const SPIN_NS: u64 = 1_000_000;
 
 /// A gate of a world, with its counts.
 pub(super) struct Gate {

@@ -117,7 +117,9 @@ fn bench_run(
     let speaker = &context.speaker;
     let about = case.about(run);
     if run.described.ranks.is_some() && runner.is_modelling() {
-        let text = format!("{about} is left out: launches on several devices are not modelled; time them on GPUs");
+        let text = format!(
+            "{about} is left out: launches on several devices are not modelled; time them on GPUs"
+        );
         speaker.remark(&Remark::note(text));
         return Ok(None);
     }
