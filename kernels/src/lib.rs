@@ -11,12 +11,15 @@
 //!
 //! [`convolution`] has convolutions of images, and gradients of images.
 //!
+//! [`parallel`] has products over several GPUs, in one kernel with the collective in front of them or behind.
+//!
 //! [`training`] has the kernels of training steps that memory bounds: gradients of norms, softmax and activations, cross entropy, `AdamW`.
 
 pub mod attention;
 pub mod convolution;
 mod error;
 mod handles;
+pub mod parallel;
 mod philox;
 pub mod products;
 pub mod training;

@@ -43,6 +43,29 @@ fn every_rank_reads_the_memory_of_the_others() {
     }
 }
 
+#[kernel(warps = 1)]
+fn double(x: Ptr<i32>) {
+    let at = arange(0..32, Coalesced);
+    x.at(at).store(x.at(at).load() * 2);
+}
+
+#[test]
+fn a_launch_on_one_rank_has_the_memory_of_that_rank() {
+    let world = world(3);
+    let compiled = double.compile(&Compiler::default()).unwrap();
+    let kernel = world.load(&compiled).unwrap();
+    for rank in 0..3 {
+        let own = Buffer::from_slice(world.device(rank), &[rank as i32; 32]).unwrap();
+        let stream = world.stream(rank);
+        kernel
+            .of_rank(rank)
+            .launch(stream, grid(1), (&own,))
+            .unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(own.to_vec().unwrap(), [2 * rank as i32; 32]);
+    }
+}
+
 /// Each rank adds what the one before had to its own. The number of calls so far lies in memory: a launch can be replayed.
 #[kernel(warps = 4, cooperative)]
 fn add_previous(

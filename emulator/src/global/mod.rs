@@ -108,6 +108,11 @@ impl GlobalMemory {
         }
     }
 
+    /// The rank of the device whose memory it is, 0 for a device alone.
+    pub(crate) fn device(&self) -> u16 {
+        self.device
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change of the state is complete before anything can panic, so a poisoned lock is still sound.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -170,6 +170,7 @@ impl Emulator {
         )
         .map_err(|message| Box::new(refusal(&code.name, message)))?;
         context.overlap.clone_from(&announced.overlap);
+        context.member.rank = self.memory.device();
         run_launch(&context)
     }
 

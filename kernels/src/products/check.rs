@@ -44,7 +44,7 @@ impl fmt::Display for CallPlan {
 
 /// Where an operand is taken from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Taken {
+pub(crate) enum Taken {
     /// From where it lies: as rows of M or N, or as rows of K.
     InPlace(Matrix, Side),
     /// From a copy in rows of K.
@@ -55,7 +55,7 @@ pub(super) enum Taken {
 
 impl Taken {
     /// Operands of 16 bits may be contiguous along M or N; all others are along K.
-    pub(super) fn of(matrix: Matrix, element_bytes: usize) -> Taken {
+    pub(crate) fn of(matrix: Matrix, element_bytes: usize) -> Taken {
         let [rows, along_k] = matrix.shape;
         if along_k == 0 {
             let zeros = Matrix {
@@ -80,14 +80,14 @@ impl Taken {
     }
 
     /// Operands that are along K, of whatever type.
-    pub(super) fn along_k(matrix: Matrix, element_bytes: usize) -> Taken {
+    pub(crate) fn along_k(matrix: Matrix, element_bytes: usize) -> Taken {
         match matrix.in_rows(element_bytes) {
             Some(place) => Taken::InPlace(place, Side::default()),
             None => Taken::Copied(Matrix::padded(matrix, element_bytes), Side::default()),
         }
     }
 
-    pub(super) fn side(self) -> Side {
+    pub(crate) fn side(self) -> Side {
         match self {
             Taken::InPlace(_, side) | Taken::Copied(_, side) => side,
             Taken::Zeros(_) => Side::default(),
@@ -267,7 +267,7 @@ fn check_shapes([x, y]: [Matrix; 2], result: Matrix) -> Result<()> {
     )
 }
 
-pub(super) fn check_result(name: &'static str, result: Matrix, element_bytes: usize) -> Result<()> {
+pub(crate) fn check_result(name: &'static str, result: Matrix, element_bytes: usize) -> Result<()> {
     expect(
         result.is_apart(),
         name,

@@ -96,6 +96,42 @@ impl Tiles {
     }
 }
 
+/// What consumers do with the stages of a tile.
+#[derive(Clone, Copy)]
+pub(crate) struct Multiply<T> {
+    pub(crate) pipeline: Pipeline<(Smem<T>, Smem<T>)>,
+    pub(crate) tile: ManyTile,
+    pub(crate) a: Source<T>,
+    pub(crate) b: Source<T>,
+    /// Steps along K.
+    pub(crate) steps: Scalar<i32>,
+}
+
+impl<T: Operand> Multiply<T> {
+    /// The sums of the rows of warpgroup `part`, and the first stage of the next tile.
+    #[device]
+    pub(crate) fn sums(
+        self,
+        part: usize,
+        mut at: PipelineState,
+    ) -> (Tensor<T::Sum>, PipelineState) {
+        let ManyTile { rows, columns, .. } = self.tile;
+        let mut acc = T::zeros([rows, columns], columns);
+        for _ in range(0, self.steps) {
+            let stage = self.pipeline.consumer_wait(at);
+            let (of_a, of_b) = stage.tiles;
+            let of_a = self
+                .a
+                .by_rows(of_a)
+                .slice(0, part * rows..(part + 1) * rows);
+            acc = acc.mma(of_a, self.b.by_rows(of_b).transpose()).wait(0);
+            at = self.pipeline.consumer_release(stage).advance();
+        }
+        let sums = acc.wait_all();
+        (sums, at)
+    }
+}
+
 /// The product, in tiles: each consumer warpgroup multiplies some rows of one. Edges need no code:
 /// TMA loads read zeros outside of a tensor, and TMA stores drop what is written there. `size` is M, N, K and the products of a batch. Without `data`, sums are stored as they are.
 #[device]
@@ -121,20 +157,19 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let steps = steps_along(k, depth::<T>());
     let a = Source::new(a, form.sides[0], rows_of_tile);
     let b = Source::new(b, form.sides[1], columns);
+    let multiplied = Multiply {
+        pipeline,
+        tile,
+        a,
+        b,
+        steps,
+    };
 
     let multiply = |part: usize| {
-        let rows = part * tile.rows..(part + 1) * tile.rows;
         let (mut at, mut turn) = (pipeline.start(), epilogue.start());
         for number in tiles.of_program() {
-            let mut acc = T::zeros([tile.rows, columns], columns);
-            for _ in range(0, steps) {
-                let stage = pipeline.consumer_wait(at);
-                let (of_a, of_b) = stage.tiles;
-                let of_a = a.by_rows(of_a).slice(0, rows.clone());
-                acc = acc.mma(of_a, b.by_rows(of_b).transpose()).wait(0);
-                at = pipeline.consumer_release(stage).advance();
-            }
-            let sums = acc.wait_all();
+            let (sums, next) = multiplied.sums(part, at);
+            at = next;
             let [batch, row, column] = tiles.place(number);
             let first = [row * rows_of_tile + part * tile.rows, column * columns];
             turn = epilogue.fill_by(part, turn, |buffer| {

@@ -7,13 +7,13 @@ use tilekit::{TensorSource, TensorView};
 pub(super) const INSTRUCTION_ROWS: usize = 64;
 
 /// Bytes of K in a stage: the widest row that is swizzled.
-pub(super) const STAGE_BYTES: usize = 128;
+pub(crate) const STAGE_BYTES: usize = 128;
 
 /// Bytes of which tensor maps want addresses and pitches to be multiples.
 pub(crate) const UNIT_BYTES: usize = 16;
 
 /// Elements of K in a stage.
-pub(super) const fn depth<T>() -> usize {
+pub(crate) const fn depth<T>() -> usize {
     STAGE_BYTES / size_of::<T>()
 }
 

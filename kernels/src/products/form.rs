@@ -99,7 +99,7 @@ pub(crate) fn swizzle_of<T: Element>(columns: usize) -> NvmmaSwizzle {
 
 impl Side {
     /// What a TMA load of `rows` of M or N takes.
-    pub(super) fn block<T: Element>(self, rows: usize) -> Dims {
+    pub(crate) fn block<T: Element>(self, rows: usize) -> Dims {
         let [outer, inner] = if self.is_mn_major {
             [depth::<T>(), rows]
         } else {
@@ -109,7 +109,7 @@ impl Side {
     }
 
     /// How that lies in shared memory.
-    pub(super) fn swizzle<T: Element>(self, rows: usize) -> NvmmaSwizzle {
+    pub(crate) fn swizzle<T: Element>(self, rows: usize) -> NvmmaSwizzle {
         if self.is_mn_major {
             swizzle_of::<T>(rows)
         } else {
@@ -130,7 +130,7 @@ pub(crate) fn block_of([rows, columns]: [usize; 2], is_batched: bool) -> Dims {
 
 /// An operand in a kernel.
 #[derive(Clone, Copy)]
-pub(super) struct Source<T> {
+pub(crate) struct Source<T> {
     map: TensorMap<T>,
     side: Side,
     /// Rows of M or N that one load takes.
@@ -138,13 +138,13 @@ pub(super) struct Source<T> {
 }
 
 impl<T: Element> Source<T> {
-    pub(super) fn new(map: TensorMap<T>, side: Side, rows: usize) -> Self {
+    pub(crate) fn new(map: TensorMap<T>, side: Side, rows: usize) -> Self {
         Source { map, side, rows }
     }
 
     /// Loads the block at `row` of M or N and at `step` along K.
     #[track_caller]
-    pub(super) fn load(self, [batch, row, step]: [Scalar<i32>; 3], tile: Smem<T>, full: Mbarrier) {
+    pub(crate) fn load(self, [batch, row, step]: [Scalar<i32>; 3], tile: Smem<T>, full: Mbarrier) {
         let along_k = step * depth::<T>();
         let [outer, inner] = if self.side.is_mn_major {
             [along_k, row]
@@ -160,7 +160,7 @@ impl<T: Element> Source<T> {
 
     /// What was loaded, as `[rows, K]`.
     #[track_caller]
-    pub(super) fn by_rows(self, tile: Smem<T>) -> Smem<T> {
+    pub(crate) fn by_rows(self, tile: Smem<T>) -> Smem<T> {
         let depth = depth::<T>();
         let [outer, inner] = if self.side.is_mn_major {
             [depth, self.rows]

@@ -10,17 +10,17 @@ const MOST: usize = 1 << 28;
 
 /// A matrix in a buffer, or a batch of them, by elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Matrix {
-    pub(super) shape: [usize; 2],
-    pub(super) strides: [usize; 2],
-    pub(super) offset: usize,
+pub(crate) struct Matrix {
+    pub(crate) shape: [usize; 2],
+    pub(crate) strides: [usize; 2],
+    pub(crate) offset: usize,
     /// How many matrices there are, and from one to the next.
-    pub(super) batches: [usize; 2],
+    pub(crate) batches: [usize; 2],
 }
 
 impl Matrix {
     /// That of a view, which lies inside of its buffer.
-    pub(super) fn of<T: DeviceElement>(
+    pub(crate) fn of<T: DeviceElement>(
         name: &'static str,
         view: &TensorView<'_, T>,
     ) -> Result<Matrix> {
@@ -96,7 +96,7 @@ impl Matrix {
     }
 
     /// Rows as columns.
-    pub(super) fn transposed(self) -> Matrix {
+    pub(crate) fn transposed(self) -> Matrix {
         let ([rows, columns], [row, column]) = (self.shape, self.strides);
         Matrix {
             shape: [columns, rows],

@@ -34,7 +34,7 @@ pub(crate) enum Role {
 
 impl Products {
     /// An operand as kernels take it: where it is, or a copy.
-    pub(super) fn factor<T: Operand>(
+    pub(crate) fn factor<T: Operand>(
         &self,
         stream: &Stream,
         (role, source): (Role, &Buffer<T>),
@@ -82,7 +82,7 @@ impl Products {
     }
 
     /// A matrix of results in rows: where it is, or in a workspace, which it is copied to if it is read.
-    pub(super) fn placed<O: Stored>(
+    pub(crate) fn placed<O: Stored>(
         &self,
         stream: &Stream,
         (role, buffer): (Role, &Buffer<O>),
@@ -96,7 +96,7 @@ impl Products {
     }
 
     /// A matrix of results in a workspace, which it is copied to if it is read.
-    pub(super) fn apart<O: Stored>(
+    pub(crate) fn apart<O: Stored>(
         &self,
         stream: &Stream,
         (role, buffer): (Role, &Buffer<O>),
@@ -132,7 +132,7 @@ impl Products {
     }
 
     /// Copies a result from a workspace to where it belongs.
-    pub(super) fn copy_back<O: Stored>(
+    pub(crate) fn copy_back<O: Stored>(
         &self,
         stream: &Stream,
         result: &InRows<O>,
@@ -208,9 +208,9 @@ impl Products {
 }
 
 /// A matrix whose rows a tensor map takes.
-pub(super) struct InRows<T> {
+pub(crate) struct InRows<T> {
     copy: Option<Arc<Buffer<T>>>,
-    pub(super) place: Matrix,
+    pub(crate) place: Matrix,
 }
 
 impl<T> Clone for InRows<T> {
@@ -223,7 +223,7 @@ impl<T> Clone for InRows<T> {
 }
 
 impl<T: DeviceElement> InRows<T> {
-    pub(super) fn view<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
+    pub(crate) fn view<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
         if self.place.is_batched() {
             return self.view_of_all(own);
         }

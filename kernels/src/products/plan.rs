@@ -60,7 +60,7 @@ pub enum Instance {
 }
 
 /// Tiles of `dense`: warpgroups, rows of each, columns, stages.
-const MANY: [[usize; 4]; 6] = [
+pub(crate) const MANY: [[usize; 4]; 6] = [
     [2, 64, 256, 4],
     [3, 64, 192, 3],
     [2, 128, 160, 3],

@@ -103,6 +103,11 @@ impl<T: Element> EpilogueStore<T> {
         EpilogueTurn { parity: scalar(0) }
     }
 
+    /// The turn after turns of that [parity](EpilogueTurn::parity), for a warp that stores for several groups and counts their turns together.
+    pub fn turn(self, parity: Scalar<i32>) -> EpilogueTurn {
+        EpilogueTurn { parity }
+    }
+
     /// The buffer of `group` when it is its turn, after turns of that [parity](EpilogueTurn::parity). An operand may be loaded there
     /// before it is filled.
     #[track_caller]

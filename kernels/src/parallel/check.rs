@@ -1,0 +1,292 @@
+//! Checks of a call, and its matrices as the kernels take them.
+
+use tilekit::prelude::*;
+use tilekit::{TensorView, World};
+
+use crate::products::check::{Taken, check_result};
+use crate::products::dense::ManyTile;
+use crate::products::epilogue::Plain;
+use crate::products::factor::{Operand, ResultOf, unit};
+use crate::products::form::{Form, Side};
+use crate::products::matrix::Matrix;
+use crate::products::operands::{InRows, Role};
+use crate::products::{Products, Result};
+
+use super::plan::{Beside, plan};
+
+/// A matrix of a rank.
+pub type View<'a, T> = TensorView<'a, T>;
+
+/// What is fused with a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// An all-gather of the rows of A in front.
+    Gather,
+    /// A reduce-scatter of the rows of C behind.
+    Scatter,
+}
+
+fn expect(
+    holds: bool,
+    argument: &'static str,
+    found: impl FnOnce() -> String,
+    expected: impl Into<String>,
+) -> Result<()> {
+    crate::error::expect(holds, ["product over ranks", argument], found, expected)
+}
+
+/// A call that has been checked.
+pub(super) struct Checked {
+    kind: Kind,
+    pub(super) ranks: usize,
+    /// Rows of a rank, N and K.
+    pub(super) size: [usize; 3],
+    /// A and B of each rank.
+    factors: Vec<[Matrix; 2]>,
+    taken: Vec<[Taken; 2]>,
+    results: Vec<Matrix>,
+    multiprocessors: usize,
+}
+
+/// The matrix of each rank, all of one shape.
+fn matrices<T: DeviceElement>(
+    ranks: usize,
+    name: &'static str,
+    views: &[View<'_, T>],
+) -> Result<Vec<Matrix>> {
+    let found = || format!("{} matrices", views.len());
+    let expected = format!("{ranks}: one for each rank");
+    expect(views.len() == ranks, name, found, expected)?;
+    let all: Vec<Matrix> = views
+        .iter()
+        .map(|view| Matrix::of(name, view))
+        .collect::<Result<_>>()?;
+    for (rank, matrix) in all.iter().enumerate() {
+        let (batches, shape, first) = (matrix.batches[0], matrix.shape, all[0].shape);
+        let found = || format!("{batches} matrices on rank {rank}");
+        expect(batches == 1, name, found, "one on each rank")?;
+        let found = || format!("shape {shape:?} on rank {rank}");
+        let expected = format!("{first:?}, as on rank 0");
+        expect(shape == first, name, found, expected)?;
+    }
+    Ok(all)
+}
+
+impl Checked {
+    pub(super) fn of<T: Operand + ResultOf<T>>(
+        world: &World,
+        kind: Kind,
+        [a, b]: [&[View<'_, T>]; 2],
+        c: &[View<'_, T>],
+    ) -> Result<Checked> {
+        let ranks = world.ranks();
+        let bytes = size_of::<T>();
+        let found = || format!("elements of {bytes} bytes");
+        expect(bytes == 2, "a", found, "bf16 or f16")?;
+        let (of_a, of_b) = (matrices(ranks, "a", a)?, matrices(ranks, "b", b)?);
+        let results = matrices(ranks, "c", c)?;
+        let [rows, k] = of_a[0].shape;
+        let [depth, n] = of_b[0].shape;
+        let found = || format!("{depth} rows");
+        expect(depth == k, "b", found, format!("{k}, the columns of a"))?;
+        let (m, of_c) = match kind {
+            Kind::Gather => (rows, [ranks * rows, n]),
+            Kind::Scatter => {
+                let found = || format!("{rows} rows");
+                let expected = format!("a multiple of {ranks}: as many for each rank");
+                expect(rows.is_multiple_of(ranks), "a", found, expected)?;
+                (rows / ranks, [rows / ranks, n])
+            }
+        };
+        let found = || format!("shape {:?}", results[0].shape);
+        let expected = match kind {
+            Kind::Gather => format!("{of_c:?}: the rows of a of all ranks, the columns of b"),
+            Kind::Scatter => format!("{of_c:?}: rows of a for each rank, the columns of b"),
+        };
+        expect(results[0].shape == of_c, "c", found, expected)?;
+        for result in &results {
+            check_result("c", *result, bytes)?;
+        }
+        let factors = of_a.into_iter().zip(of_b);
+        let factors: Vec<[Matrix; 2]> = factors.map(|(a, b)| [a, b.transposed()]).collect();
+        let taken = factors.iter().map(|factors| kind.taken(*factors, m, bytes));
+        let multiprocessors = world.devices().iter();
+        let multiprocessors = multiprocessors.map(|device| device.facts().multiprocessors as usize);
+        let mut call = Checked {
+            kind,
+            ranks,
+            // Nothing along K is a step of zeros.
+            size: [m, n, k.max(1)],
+            taken: taken.collect(),
+            factors,
+            results,
+            multiprocessors: multiprocessors.min().unwrap_or(1),
+        };
+        call.take_alike(bytes);
+        Ok(call)
+    }
+
+    /// One kernel runs on all ranks, and so a side that lies otherwise on one of them is copied everywhere.
+    fn take_alike(&mut self, element_bytes: usize) {
+        for side in 0..2 {
+            let first = self.taken[0][side].side();
+            if self.taken.iter().any(|taken| taken[side].side() != first) {
+                for (taken, factors) in self.taken.iter_mut().zip(&self.factors) {
+                    taken[side] = Taken::along_k(factors[side], element_bytes);
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.size[0] == 0 || self.size[1] == 0
+    }
+
+    fn sides(&self) -> [Side; 2] {
+        let [a, b] = self.taken[0].map(Taken::side);
+        [
+            Side {
+                is_batched: self.kind == Kind::Scatter,
+                ..a
+            },
+            b,
+        ]
+    }
+
+    pub(super) fn form(&self, tile: ManyTile) -> Form<ManyTile, Plain> {
+        let mut form = Form::new(tile, Plain);
+        form.sides = self.sides();
+        form
+    }
+
+    /// The tile, and CTAs on each rank.
+    pub(super) fn plan(&self) -> (ManyTile, usize) {
+        let beside = match self.kind {
+            Kind::Gather => Beside::Pieces,
+            Kind::Scatter => Beside::Results,
+        };
+        let is_mn_major = self.sides().map(|side| side.is_mn_major);
+        plan(
+            beside,
+            self.ranks,
+            self.size,
+            is_mn_major,
+            self.multiprocessors,
+        )
+    }
+
+    /// The matrices where kernels take them, copied where they lie otherwise.
+    pub(super) fn place<T: Operand + ResultOf<T>>(
+        &self,
+        world: &World,
+        products: &[Products],
+        [a, b]: [&[View<'_, T>]; 2],
+        c: &[View<'_, T>],
+    ) -> Result<Placed<'_, T>> {
+        let mut placed = Placed {
+            call: self,
+            factors: Vec::with_capacity(self.ranks),
+            results: Vec::with_capacity(self.ranks),
+        };
+        let ends_early = !self.size[1].is_multiple_of(unit::<T>());
+        for (rank, products) in products.iter().enumerate() {
+            let (stream, [of_a, of_b]) = (world.stream(rank), self.factors[rank]);
+            let [a_taken, b_taken] = self.taken[rank];
+            let a = products.factor(stream, (Role::X, a[rank].source()), (of_a, a_taken))?;
+            let b = products.factor(stream, (Role::Y, b[rank].source()), (of_b, b_taken))?;
+            let (c, own) = ((Role::Result, c[rank].source()), self.results[rank]);
+            placed.factors.push([a, b]);
+            placed.results.push(if ends_early {
+                products.apart(stream, c, own, false)?
+            } else {
+                products.placed(stream, c, own, false)?
+            });
+        }
+        Ok(placed)
+    }
+}
+
+impl Kind {
+    /// Where A and B of a rank are taken from.
+    fn taken(self, [a, b]: [Matrix; 2], m: usize, element_bytes: usize) -> [Taken; 2] {
+        let along_k = |matrix: Matrix| {
+            if matrix.shape[1] == 0 {
+                return Taken::of(matrix, element_bytes);
+            }
+            Taken::along_k(matrix, element_bytes)
+        };
+        let a = match (self, Taken::of(a, element_bytes)) {
+            // Pieces are sent along K.
+            (Kind::Gather, _) => along_k(a),
+            // The rows of a rank begin anywhere in those of all.
+            (Kind::Scatter, taken)
+                if taken.side().is_mn_major && !m.is_multiple_of(16 / element_bytes) =>
+            {
+                along_k(a)
+            }
+            (Kind::Scatter, taken) => taken,
+        };
+        [a, Taken::of(b, element_bytes)]
+    }
+}
+
+/// The matrices of a call as kernels take them.
+pub(super) struct Placed<'c, T> {
+    call: &'c Checked,
+    factors: Vec<[InRows<T>; 2]>,
+    results: Vec<InRows<T>>,
+}
+
+impl<T: Operand + ResultOf<T>> Placed<'_, T> {
+    /// A and B of a rank.
+    pub(super) fn factors<'a>(
+        &'a self,
+        rank: usize,
+        [a, b]: [&'a [View<'_, T>]; 2],
+    ) -> [View<'a, T>; 2] {
+        let [of_a, of_b] = &self.factors[rank];
+        let (a, b) = (of_a.view(a[rank].source()), of_b.view(b[rank].source()));
+        match self.call.kind {
+            Kind::Gather => [a, b],
+            Kind::Scatter => [self.by_ranks(of_a, a), b],
+        }
+    }
+
+    /// The rows of A as a matrix for each rank.
+    fn by_ranks<'a>(&self, of_a: &InRows<T>, a: View<'a, T>) -> View<'a, T> {
+        let (ranks, [m, _, _]) = (self.call.ranks, self.call.size);
+        let ([outer, inner], [pitch, _]) = (of_a.place.shape, of_a.place.strides);
+        let offset = of_a.place.offset;
+        let view = if self.call.sides()[0].is_mn_major {
+            a.with_shape([ranks, outer, m]).with_strides([m, pitch, 1])
+        } else {
+            let view = a.with_shape([ranks, m, inner]);
+            view.with_strides([m * pitch, pitch, 1])
+        };
+        view.with_offset(offset)
+    }
+
+    /// C of a rank, as a matrix for each rank whose rows it has.
+    pub(super) fn result<'a>(&'a self, rank: usize, c: &'a [View<'_, T>]) -> View<'a, T> {
+        let result = &self.results[rank];
+        let ([rows, n], [pitch, _]) = (result.place.shape, result.place.strides);
+        let m = self.call.size[0];
+        let view = result.view(c[rank].source()).with_shape([rows / m, m, n]);
+        let view = view.with_strides([m * pitch, pitch, 1]);
+        view.with_offset(result.place.offset)
+    }
+
+    /// Copies results to where they belong.
+    pub(super) fn finish(
+        &self,
+        world: &World,
+        products: &[Products],
+        c: &[View<'_, T>],
+    ) -> Result<()> {
+        for (rank, products) in products.iter().enumerate() {
+            let own = (c[rank].source(), self.call.results[rank]);
+            products.copy_back(world.stream(rank), &self.results[rank], own)?;
+        }
+        Ok(())
+    }
+}

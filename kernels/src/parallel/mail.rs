@@ -1,0 +1,135 @@
+//! Flags between ranks that hold numbers of launches, so that launches need no number of their own from the host and are captured and replayed as they are.
+
+use tilekit::prelude::*;
+
+/// Bits of the arrivals of a launch; the number of the launch is above them.
+const ARRIVALS: u32 = 32;
+
+/// The most ranks, each of which has a flag that says which launch it is at.
+pub(super) const MOST_RANKS: usize = 16;
+
+/// Lanes of a warp.
+const LANES: usize = 32;
+
+/// What the CTAs of a launch know of the ranks, and their flags: `i32` in memory that every rank has and all access, 0 at first.
+///
+/// # Numbers of launches
+///
+/// Launches on these flags are numbered from 1, on all ranks alike: each is launched on all of them. `word` counts them in memory, with no help of the host:
+/// of n CTAs the first adds 2³² - (n - 1) and each other one adds 1, so that the upper half has grown by 1 once all have arrived and not before, and
+/// the lower half is 0 again. Launches may differ in their grids.
+///
+/// A flag is the number of the last launch that has raised it, and one CTA of one rank raises it in a launch. Numbers only grow, so that nothing is reset,
+/// a flag that is raised early is not lost, and a launch of other sizes, which raises other flags, leaves nothing behind that a later one could take for its own.
+///
+/// # Reuse of memory
+///
+/// Rank r *has begun* launch e when its flag among the first says so. Then all of its launches before e have ended, and nothing reads what they
+/// were sent: a sender waits for that and overwrites it.
+///
+/// # Order
+///
+/// As for [`Signals`]: raising is `st.release.sys` of one thread behind a barrier of the partition, waiting is a poll by `ld.relaxed.sys` and a `fence.acq_rel.sys`.
+/// Bulk stores are complete by `tma_store_wait(0)` before a flag is raised; what is loaded or overwritten by TMA behind a wait takes `fence_async_global`.
+#[derive(Clone, Copy, Aggregate)]
+pub(super) struct Mail {
+    signals: Signals,
+    own: Ptr<i32>,
+    of_ranks: PeerMap<i32>,
+    /// The number of this launch.
+    launch: Scalar<i32>,
+    /// This rank, and how many there are.
+    pub(super) rank: Scalar<i32>,
+    pub(super) ranks: Scalar<i32>,
+}
+
+impl Mail {
+    /// Counts the CTA and so learns the number of the launch. Every CTA of the launch calls it once, with all of its threads.
+    #[device]
+    pub(super) fn open(
+        word: Ptr<u64>,
+        (own, of_ranks): (Ptr<i32>, PeerMap<i32>),
+        [rank, ranks]: [Scalar<i32>; 2],
+    ) -> Mail {
+        static_assert!(
+            is_cooperative(),
+            "ranks wait for CTAs of each other, which all need to be resident: write `#[kernel(.., cooperative)]`"
+        );
+        assume((ranks > 0) & (ranks <= MOST_RANKS as i32));
+        assume((rank >= 0) & (rank < ranks));
+        let rest = (1_u64 << ARRIVALS) + 1 - num_programs(0).cast::<u64>();
+        let step = select(program_id(0) == 0, rest, 1_u64);
+        let old = word.at(0).relaxed().atomic_add(step).old();
+        Mail {
+            signals: Signals::new(own, of_ranks),
+            own,
+            of_ranks,
+            launch: (old >> ARRIVALS).cast::<i32>() + 1,
+            rank,
+            ranks,
+        }
+    }
+
+    /// Tells all ranks that this one has begun the launch. One warp of each CTA calls it.
+    #[device]
+    pub(super) fn announce(self) {
+        if program_id(0) == 0 {
+            for peer in range(0, self.ranks) {
+                self.raise_at(peer, self.rank);
+            }
+        }
+    }
+
+    /// Waits until a rank has begun the launch, so that what it was sent before may be overwritten.
+    #[device]
+    pub(super) fn wait_begun(self, rank: Scalar<i32>) {
+        self.signals.wait(rank, self.launch);
+        fence_async_global();
+    }
+
+    /// Raises a flag of a rank, behind what this partition has stored there.
+    #[device]
+    pub(super) fn raise(self, rank: Scalar<i32>, flag: Scalar<i32>) {
+        self.raise_at(rank, flag + MOST_RANKS as i32);
+    }
+
+    /// Waits for an own flag, in front of loads by TMA.
+    #[device]
+    pub(super) fn wait(self, flag: Scalar<i32>) {
+        self.signals.wait(flag + MOST_RANKS as i32, self.launch);
+        fence_async_global();
+    }
+
+    /// Waits for so many own flags that follow each other, in front of loads by TMA. One warp calls it, each lane of which waits for a flag.
+    #[device]
+    pub(super) fn wait_all(self, first: Scalar<i32>, count: Scalar<i32>) {
+        let lane = arange(0..LANES, Blocked::new([1], [LANES], [1], [0]));
+        for before in range(0, count).step(LANES as i32) {
+            let flags = (self.own + (first + before + MOST_RANKS as i32)).at(lane);
+            let flags = flags
+                .mask(before + lane < count)
+                .scope(Scope::Sys)
+                .acquire();
+            flags.atomic_poll(|seen| seen >= self.launch);
+        }
+        fence_async_global();
+    }
+
+    /// The rank so many places before this one, less than there are ranks.
+    #[device]
+    pub(super) fn before(self, places: Scalar<i32>) -> Scalar<i32> {
+        (self.rank + self.ranks - places) % self.ranks
+    }
+
+    /// The rank so many places behind this one.
+    #[device]
+    pub(super) fn behind(self, places: Scalar<i32>) -> Scalar<i32> {
+        (self.rank + places) % self.ranks
+    }
+
+    #[device]
+    fn raise_at(self, rank: Scalar<i32>, slot: Scalar<i32>) {
+        let place = self.of_ranks.of(rank).at(slot).release();
+        place.atomic_store(self.launch);
+    }
+}

@@ -1,0 +1,151 @@
+//! Product and reduce-scatter in one kernel: each rank has some of K, and gets some rows of the sum of all products.
+//!
+//! # Who adds
+//!
+//! The rows of a result pass through all ranks, and each adds its own product in its epilogue: rank r first multiplies the rows of r + 1, then those of r + 2, .., and its own last. What it has of the rows
+//! of rank d goes to rank r - 1, which multiplies those rows next; so at any time each rank sends to one rank, and has as long as the products of one rank's rows take until
+//! they are needed. The sum is in a fixed order, and bit-identical in every run. It is rounded to the type of the result at each rank, as in the ring of a library's reduce-scatter.
+//!
+//! A tile is sent as it lies in shared memory, by a bulk store, and loaded by a bulk copy into the buffer of the epilogue that adds it.
+
+use tilekit::prelude::*;
+
+use crate::products::dense::{ManyTile, Multiply, Tiles, rows_of_group};
+use crate::products::epilogue::Plain;
+use crate::products::factor::{Operand, ResultOf, depth};
+use crate::products::form::{Form, Source, block_of, swizzle_of};
+
+use super::gather::flat;
+use super::mail::Mail;
+
+/// `C[M, N] = Σ A[M, K] · B[N, K]ᵀ` over the ranks, of which `a` has this rank's `[ranks, M, K]`, `b` its `[N, K]`, and `c` is `[1, M, N]`: the rows of this rank.
+///
+/// `staged` has `groups * rows` by `columns` elements for each tile of `[M, N]` and each rank but one. `flags` has a number for each rank at most, and
+/// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank.
+#[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
+pub fn product_scatter<T: Operand + ResultOf<T>>(
+    #[fixed] form: Form<ManyTile, Plain>,
+    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
+    a: TensorMap<T>,
+    #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
+    b: TensorMap<T>,
+    #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of::<T>(form.tile.columns))]
+    c: TensorMap<T>,
+    staged: Ptr<T>,
+    staged_of: PeerMap<T>,
+    flags: Ptr<i32>,
+    flags_of: PeerMap<i32>,
+    launches: Ptr<u64>,
+    rank: i32,
+    ranks: i32,
+    m: i32,
+    n: i32,
+    k: i32,
+) {
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks]);
+    let tile = form.tile;
+    let [rows_of_tile, columns] = tile.shape();
+    let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let buffers = Smem::<T>::alloc(c.block().with_inserted(0, tile.groups as u32), c.layout());
+    // A phase completes when a buffer may be filled, with what the rank before has of the tile in it, if it has something; when it is filled.
+    let ready = Mbarriers::alloc(tile.groups, Arrivals(1)).labelled("ready");
+    let filled = Mbarriers::alloc(tile.groups, Arrivals(4)).labelled("filled");
+    let steps = steps_along(k, depth::<T>());
+    let tiles = Tiles {
+        of_product: GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape())),
+        batches: ranks,
+        is_batched: true,
+    };
+    let of_rank = tiles.of_product.count();
+    let multiplied = Multiply {
+        pipeline,
+        tile,
+        a: Source::new(a, form.sides[0], rows_of_tile),
+        b: Source::new(b, form.sides[1], columns),
+        steps,
+    };
+    let buffer = |part: usize| buffers.index(part).reshape([tile.rows, columns]);
+
+    let multiply = |part: usize| {
+        let (mut at, mut parity) = (pipeline.start(), scalar(0));
+        for number in tiles.of_program() {
+            let (sums, next) = multiplied.sums(part, at);
+            at = next;
+            ready.index(part).wait(parity);
+            let buffer = buffer(part);
+            if number < of_rank {
+                buffer.store(sums.cast::<T>());
+            } else {
+                let before = buffer.load(sums.layout());
+                let sum = sums.cast::<f32>() + before.cast::<f32>();
+                buffer.store(sum.cast::<T>());
+            }
+            fence_async_shared();
+            filled.index(part).arrival().by(Arrivers::Warp).arrive();
+            parity ^= 1;
+        }
+    };
+    let store = |part: usize| {
+        if part == 0 {
+            mail.announce();
+        }
+        let to = mail.before(scalar(1));
+        let bytes = tile.rows * columns;
+        // Where the tile of a warpgroup is among all that a rank is sent.
+        let place_of = |number: Scalar<i32>| number * tile.groups + part;
+        let mut parity = scalar(0);
+        for number in tiles.of_program() {
+            let [place, row, column] = tiles.place(number);
+            let buffer = buffers.index(part);
+            if place == 0 {
+                ready.index(part).arrive();
+            } else {
+                let sent = place_of(number - of_rank);
+                mail.wait(sent);
+                ready.index(part).expect(c.block_bytes());
+                let at = sent.cast::<i64>() * bytes as i64;
+                staged.bulk(at).load(flat(buffer), ready.index(part));
+            }
+            filled.index(part).wait(parity);
+            if place + 1 < ranks {
+                let sent = place_of(number);
+                mail.wait_begun(to);
+                let at = sent.cast::<i64>() * bytes as i64;
+                staged_of.of(to).pointer().bulk(at).store(flat(buffer));
+                tma_store_wait(0);
+                mail.raise(to, sent);
+            } else {
+                let row = row * rows_of_tile + part * tile.rows;
+                c.store([scalar(0), row, column * columns], buffer);
+                tma_store_wait_read(0);
+            }
+            parity ^= 1;
+        }
+    };
+    let load = || {
+        let mut at = pipeline.start();
+        for number in tiles.of_program() {
+            let [place, row, column] = tiles.place(number);
+            let of_rows = mail.behind(place + 1);
+            for step in range(0, steps) {
+                let stage = pipeline.producer_acquire(at);
+                let (of_a, of_b) = stage.tiles;
+                multiplied
+                    .a
+                    .load([of_rows, row * rows_of_tile, step], of_a, stage.full);
+                multiplied
+                    .b
+                    .load([scalar(0), column * columns, step], of_b, stage.full);
+                at = pipeline.commit(stage).advance();
+            }
+        }
+    };
+    let [of_consumers, of_others] = tile.registers();
+    warp_specialize()
+        .registers(of_consumers)
+        .main(|| multiply(0))
+        .workers(1..tile.groups, Warps(4).registers(of_consumers), multiply)
+        .worker(Warps(1).registers(of_others), load)
+        .workers(0..tile.groups, Warps(1).registers(of_others), store)
+        .run();
+}

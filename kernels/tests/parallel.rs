@@ -1,0 +1,317 @@
+//! Products over several ranks as a program calls them, on the emulator.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here ends the test at its line"
+)]
+
+use tilekit::prelude::*;
+use tilekit::{EmulatorOptions, TensorView, World};
+use tilekit_kernels::parallel::Parallel;
+use tilekit_kernels::products::{Operand, ResultOf};
+
+fn world(ranks: usize, seed: u64) -> World {
+    let options = EmulatorOptions {
+        seed,
+        ..EmulatorOptions::default()
+    };
+    World::emulators(ranks, options).unwrap()
+}
+
+/// An element of a test's matrices.
+trait Whole: Operand + ResultOf<Self> {
+    fn of(number: f32) -> Self;
+    fn back(self) -> f64;
+}
+
+impl Whole for bf16 {
+    fn of(number: f32) -> Self {
+        bf16::from_f32(number)
+    }
+    fn back(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+impl Whole for f16 {
+    fn of(number: f32) -> Self {
+        f16::from_f32(number)
+    }
+    fn back(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+/// How a matrix of each rank lies.
+#[derive(Clone, Copy)]
+enum Lies {
+    Rows,
+    Columns,
+    /// Rows that end so many elements before the next.
+    Wide(usize),
+}
+
+/// A matrix on each rank, of -1, 0 and 1: products and sums up to 256 are exact.
+struct Matrices<T> {
+    buffers: Vec<Buffer<T>>,
+    shape: [usize; 2],
+    strides: [usize; 2],
+}
+
+impl<T: Whole> Matrices<T> {
+    fn new(world: &World, shape: [usize; 2], lies: Lies, seed: usize) -> Matrices<T> {
+        let number = |rank, at| ((at * 37 + (seed + rank) * 101) / 7 % 3) as f32 - 1.0;
+        Matrices::of(world, shape, lies, number)
+    }
+
+    fn of(
+        world: &World,
+        shape: [usize; 2],
+        lies: Lies,
+        number: impl Fn(usize, usize) -> f32,
+    ) -> Matrices<T> {
+        let [rows, columns] = shape;
+        let strides = match lies {
+            Rows => [columns, 1],
+            Columns => [1, rows],
+            Wide(more) => [columns + more, 1],
+        };
+        let len = rows * strides[0].max(1) + columns * strides[1];
+        let ranks = world.devices().iter().enumerate();
+        let buffers = ranks.map(|(rank, device)| {
+            let numbers: Vec<T> = (0..len).map(|at| T::of(number(rank, at))).collect();
+            Buffer::from_slice(device, &numbers).unwrap()
+        });
+        Matrices {
+            buffers: buffers.collect(),
+            shape,
+            strides,
+        }
+    }
+
+    fn views(&self) -> Vec<TensorView<'_, T>> {
+        let buffers = self.buffers.iter();
+        buffers
+            .map(|buffer| buffer.view(self.shape).with_strides(self.strides))
+            .collect()
+    }
+
+    /// Rows of the matrix of each rank.
+    fn rows(&self) -> Vec<Vec<Vec<f64>>> {
+        let ([rows, columns], [row, column]) = (self.shape, self.strides);
+        let of_rank = |buffer: &Buffer<T>| -> Vec<Vec<f64>> {
+            let all = buffer.to_vec().unwrap();
+            let at = |i: usize, j: usize| all[i * row + j * column].back();
+            let of_row = |i: usize| (0..columns).map(|j| at(i, j)).collect();
+            (0..rows).map(of_row).collect()
+        };
+        self.buffers.iter().map(of_rank).collect()
+    }
+}
+
+fn product(a: &[Vec<f64>], b: &[Vec<f64>], n: usize) -> Vec<Vec<f64>> {
+    let dot = |x: &[f64], j: usize| x.iter().zip(b).map(|(x, y)| x * y[j]).sum::<f64>();
+    let of_row = |x: &Vec<f64>| (0..n).map(|j| dot(x, j)).collect();
+    a.iter().map(of_row).collect()
+}
+
+/// `[rows of a rank, N, K]`, and how A, B and C lie.
+type Shape = ([usize; 3], [Lies; 3]);
+
+fn gathers<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shape) {
+    let (ranks, [m, n, k]) = (world.ranks(), size);
+    let a = Matrices::<T>::new(world, [m, k], lies[0], 1);
+    let b = Matrices::<T>::new(world, [k, n], lies[1], 20);
+    let c = Matrices::<T>::of(world, [ranks * m, n], lies[2], |_, _| f32::NAN);
+    parallel
+        .gather_multiply(&a.views(), &b.views(), &c.views())
+        .unwrap();
+    world.synchronize().unwrap();
+    let all: Vec<Vec<f64>> = a.rows().concat();
+    for (rank, (b, c)) in b.rows().iter().zip(c.rows()).enumerate() {
+        assert_eq!(c, product(&all, b, n), "{size:?} on rank {rank} of {ranks}");
+    }
+}
+
+fn scatters<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shape) {
+    let (ranks, [m, n, k]) = (world.ranks(), size);
+    let a = Matrices::<T>::new(world, [ranks * m, k], lies[0], 1);
+    let b = Matrices::<T>::new(world, [k, n], lies[1], 20);
+    let c = Matrices::<T>::of(world, [m, n], lies[2], |_, _| f32::NAN);
+    parallel
+        .multiply_scatter(&a.views(), &b.views(), &c.views())
+        .unwrap();
+    world.synchronize().unwrap();
+    let ranks_of = a.rows().into_iter().zip(b.rows());
+    let products: Vec<Vec<Vec<f64>>> = ranks_of.map(|(a, b)| product(&a, &b, n)).collect();
+    for (rank, c) in c.rows().iter().enumerate() {
+        for (i, row) in c.iter().enumerate() {
+            let sum = |j: usize| products.iter().map(|of| of[rank * m + i][j]).sum::<f64>();
+            let want: Vec<f64> = (0..n).map(sum).collect();
+            assert_eq!(row, &want, "{size:?}: row {i} on rank {rank} of {ranks}");
+        }
+    }
+}
+
+use Lies::{Columns, Rows, Wide};
+
+/// Numbers of ranks; sizes of a rank, which are no multiples of anything, in every way to lie.
+const RANKS: &[(usize, &[Shape])] = &[
+    (1, &[([24, 40, 24], [Rows; 3]), ([9, 65, 28], [Columns; 3])]),
+    (
+        2,
+        &[
+            ([9, 65, 28], [Rows, Columns, Wide(3)]),
+            ([130, 17, 8], [Columns, Wide(7), Columns]),
+            ([1, 1, 1], [Wide(7), Columns, Rows]),
+        ],
+    ),
+    (3, &[([24, 40, 24], [Columns, Rows, Rows])]),
+    (8, &[([8, 24, 24], [Rows; 3])]),
+];
+
+#[test]
+fn all_numbers_of_ranks_gather_and_multiply() {
+    for (ranks, shapes) in RANKS {
+        let world = world(*ranks, *ranks as u64);
+        let parallel = Parallel::new(&world);
+        for shape in *shapes {
+            gathers::<bf16>(&parallel, &world, *shape);
+        }
+    }
+}
+
+#[test]
+fn all_numbers_of_ranks_multiply_and_scatter() {
+    for (ranks, shapes) in RANKS {
+        let world = world(*ranks, *ranks as u64);
+        let parallel = Parallel::new(&world);
+        for shape in *shapes {
+            scatters::<bf16>(&parallel, &world, *shape);
+        }
+    }
+}
+
+#[test]
+fn calls_of_other_shapes_and_types_follow_each_other_on_the_same_memory() {
+    let world = world(4, 5);
+    let parallel = Parallel::new(&world);
+    let small = ([8, 24, 40], [Rows; 3]);
+    let large = ([136, 136, 40], [Rows; 3]);
+    for _ in 0..2 {
+        gathers::<bf16>(&parallel, &world, small);
+        scatters::<bf16>(&parallel, &world, large);
+        gathers::<bf16>(&parallel, &world, large);
+        gathers::<f16>(&parallel, &world, small);
+        scatters::<f16>(&parallel, &world, small);
+    }
+}
+
+#[test]
+fn no_depth_is_a_product_of_zeros() {
+    let world = world(2, 0);
+    let parallel = Parallel::new(&world);
+    gathers::<bf16>(&parallel, &world, ([8, 8, 0], [Rows; 3]));
+    scatters::<bf16>(&parallel, &world, ([8, 8, 0], [Rows; 3]));
+    gathers::<bf16>(&parallel, &world, ([0, 8, 8], [Rows; 3]));
+    scatters::<bf16>(&parallel, &world, ([8, 0, 8], [Rows; 3]));
+}
+
+/// Results do not depend on who is faster.
+#[test]
+fn sums_of_ranks_are_the_same_bits_in_every_schedule() {
+    let results = (0..4).map(|seed| {
+        let world = world(4, seed);
+        let parallel = Parallel::new(&world);
+        let number = |rank: usize, at: usize| ((rank * 977 + at * 613) % 1009) as f32 / 504.5 - 1.0;
+        let a = Matrices::<bf16>::of(&world, [4 * 16, 72], Rows, number);
+        let b = Matrices::<bf16>::of(&world, [72, 24], Rows, |rank, at| number(rank + 4, at));
+        let c = Matrices::<bf16>::of(&world, [16, 24], Rows, |_, _| f32::NAN);
+        parallel
+            .multiply_scatter(&a.views(), &b.views(), &c.views())
+            .unwrap();
+        world.synchronize().unwrap();
+        c.rows()
+    });
+    let results: Vec<_> = results.collect();
+    assert!(results.iter().all(|result| *result == results[0]));
+}
+
+#[test]
+fn a_captured_call_is_replayed_with_new_numbers() {
+    let world = world(2, 7);
+    let parallel = Parallel::new(&world);
+    let a = Matrices::<bf16>::new(&world, [16, 24], Rows, 1);
+    let b = Matrices::<bf16>::new(&world, [24, 40], Rows, 2);
+    let c = Matrices::<bf16>::of(&world, [32, 40], Rows, |_, _| f32::NAN);
+    let (of_a, of_b, of_c) = (a.views(), b.views(), c.views());
+    // What is compiled and allocated is so before.
+    parallel.gather_multiply(&of_a, &of_b, &of_c).unwrap();
+    let record = || {
+        for _ in 0..2 {
+            let called = parallel.gather_multiply(&of_a, &of_b, &of_c);
+            called.expect("the same call as before");
+        }
+        Ok(())
+    };
+    let graph = world.capture(record).unwrap();
+    for round in 0..3 {
+        for (rank, buffer) in a.buffers.iter().enumerate() {
+            let numbers = (0..buffer.len()).map(|at| ((at * 5 + rank + round) % 3) as f32 - 1.0);
+            let numbers: Vec<bf16> = numbers.map(bf16::from_f32).collect();
+            buffer.write(&numbers).unwrap();
+        }
+        world.replay(&graph).unwrap();
+        world.synchronize().unwrap();
+        let all: Vec<Vec<f64>> = a.rows().concat();
+        for (b, c) in b.rows().iter().zip(c.rows()) {
+            assert_eq!(c, product(&all, b, 40), "replay {round}");
+        }
+    }
+}
+
+#[track_caller]
+fn says(result: tilekit_kernels::products::Result<()>, expected: &str) {
+    assert_eq!(result.unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn what_does_not_fit_is_named_with_its_rank() {
+    let world = world(2, 0);
+    let parallel = Parallel::new(&world);
+    let of = |shape: [usize; 2]| Matrices::<bf16>::new(&world, shape, Rows, 1);
+    let (a, b, c) = (of([16, 24]), of([24, 40]), of([32, 40]));
+    let (of_a, of_b, of_c) = (a.views(), b.views(), c.views());
+    says(
+        parallel.gather_multiply(&of_a[..1], &of_b, &of_c),
+        "product over ranks: `a`: found 1 matrices; expected 2: one for each rank",
+    );
+    let short = [[16, 24], [8, 24]];
+    let short: Vec<_> = a
+        .buffers
+        .iter()
+        .zip(short)
+        .map(|(a, shape)| a.view(shape))
+        .collect();
+    says(
+        parallel.gather_multiply(&short, &of_b, &of_c),
+        "product over ranks: `a`: found shape [8, 24] on rank 1; expected [16, 24], as on rank 0",
+    );
+    says(
+        parallel.gather_multiply(&of_b, &of_b, &of_c),
+        "product over ranks: `b`: found 24 rows; expected 40, the columns of a",
+    );
+    says(
+        parallel.gather_multiply(&of_a, &of_b, &of_a),
+        "product over ranks: `c`: found shape [16, 24]; expected [32, 40]: the rows of a of all ranks, the columns of b",
+    );
+    let odd = of([15, 24]);
+    says(
+        parallel.multiply_scatter(&odd.views(), &of_b, &of_c),
+        "product over ranks: `a`: found 15 rows; expected a multiple of 2: as many for each rank",
+    );
+    says(
+        parallel.multiply_scatter(&of_a, &of_b, &of_c),
+        "product over ranks: `c`: found shape [32, 40]; expected [8, 40]: rows of a for each rank, the columns of b",
+    );
+}
