@@ -35,8 +35,10 @@ use super::scatter::product_scatter;
 /// };
 /// // Each rank has some columns of A and rows of B, and gets half of the rows of their product.
 /// let (a, b, c) = (ones(m * k)?, ones(k * n)?, ones(m / 2 * n)?);
-/// let view = |buffers: &'_ [Buffer<bf16>], shape: [usize; 2]| buffers.iter().map(|buffer| buffer.view(shape)).collect::<Vec<_>>();
-/// parallel.multiply_scatter(&view(&a, [m, k]), &view(&b, [k, n]), &view(&c, [m / 2, n]))?;
+/// let of_a: Vec<_> = a.iter().map(|a| a.view([m, k])).collect();
+/// let of_b: Vec<_> = b.iter().map(|b| b.view([k, n])).collect();
+/// let of_c: Vec<_> = c.iter().map(|c| c.view([m / 2, n])).collect();
+/// parallel.multiply_scatter(&of_a, &of_b, &of_c)?;
 /// world.synchronize()?;
 /// assert!(c[1].to_vec()?.iter().all(|&x| x == bf16::from_f32(80.0)));
 /// # Ok(())
