@@ -13,9 +13,12 @@
 //!
 //! [`parallel`] has products over several GPUs, in one kernel with the collective in front of them or behind.
 //!
+//! [`collectives`] has collectives of several GPUs.
+//!
 //! [`training`] has the kernels of training steps that memory bounds: gradients of norms, softmax and activations, cross entropy, `AdamW`.
 
 pub mod attention;
+pub mod collectives;
 pub mod convolution;
 mod error;
 mod handles;

@@ -13,6 +13,12 @@ impl<T: Element> PeerMap<T> {
         Self::wrap(table.value())
     }
 
+    /// The table: the address of each rank's part, for code that takes the parts of several ranks at once.
+    #[inline]
+    pub fn table(self) -> Ptr<u64> {
+        Ptr::wrap(self.value())
+    }
+
     /// The part of a rank, 0 to the number of ranks less one: the same rank in all threads of the CTA.
     #[inline]
     #[track_caller]

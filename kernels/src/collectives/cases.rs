@@ -1,0 +1,204 @@
+//! Cases of collectives on several ranks.
+
+use tilekit::case::Shared;
+use tilekit::prelude::*;
+
+use super::exchange::{SLOT_BYTES, SLOTS};
+use super::form::{Form, MOST_RANKS};
+use super::one_shot::one_shot;
+use super::packets::{PACKET_SLOTS, PACKETS, packets};
+use super::two_shot::two_shot;
+
+const WARPS: usize = 4;
+
+/// What the ranks of a case share.
+struct Staging<T> {
+    staging: Shared<T>,
+    counts: Shared<i32>,
+    epochs: Shared<i32>,
+}
+
+impl<T: DeviceElement> Staging<T> {
+    fn new(case: &mut Case, ctas: usize) -> tilekit::Result<Self> {
+        let slots = ctas * SLOTS * case.ranks();
+        Ok(Staging {
+            staging: case.shared(slots * SLOT_BYTES / size_of::<T>())?,
+            counts: case.shared(ctas * MOST_RANKS)?,
+            epochs: case.shared(ctas)?,
+        })
+    }
+}
+
+/// What a sum in `T` may differ by: half a step of `T`, and where terms cancel that of f32.
+fn close<T: Float>() -> Tolerance {
+    let relative = if size_of::<T>() == 2 { 4e-3 } else { 1e-6 };
+    Close {
+        relative,
+        absolute: 1e-6,
+    }
+}
+
+/// Two calls after one another, so that slots are used again, of `len` elements a piece.
+fn one_shot_case<T: Float + DeviceElement, const SUMS: bool>(
+    case: &mut Case,
+    scatters: bool,
+) -> CaseResult {
+    let (ranks, len, ctas) = (case.ranks(), case.size("len"), case.size("ctas"));
+    let form = Form {
+        ranks,
+        warps: WARPS,
+        accesses: 1,
+        is_aligned: !scatters && SUMS,
+    };
+    let pieces = if scatters { ranks } else { 1 };
+    let of = |name: &str, rank| format!("{name} of rank {rank}");
+    let x: Vec<_> = (0..ranks)
+        .map(|rank| case.normal::<T>(&of("x", rank), [pieces * len]))
+        .collect();
+    let results = if SUMS { 1 } else { ranks };
+    let shared = Staging::<T>::new(case, ctas)?;
+    let x_step = if scatters { len as i64 } else { 0 };
+    for call in 0..2 {
+        let out: Vec<_> = (0..ranks)
+            .map(|rank| case.output::<T>(&of(&format!("result {call}"), rank), [results * len]))
+            .collect();
+        case.launch_on_ranks(
+            fixed(one_shot::<T, WARPS, SUMS>, form),
+            grid(ctas),
+            |rank| {
+                (
+                    &x[rank],
+                    &out[rank],
+                    shared.staging.part(rank),
+                    shared.staging.peers(rank),
+                    shared.counts.part(rank),
+                    shared.counts.peers(rank),
+                    shared.epochs.part(rank),
+                    rank as i32,
+                    len as i64,
+                    x_step,
+                    len as i64,
+                )
+            },
+        )?;
+        for rank in 0..ranks {
+            let piece = if scatters { rank * len } else { 0 };
+            if SUMS {
+                let term = |x: &Input<T>, i: usize| x[piece + i].number().to_f64();
+                let sum = |[i]: [usize; 1]| x.iter().map(|x| term(x, i)).sum::<f64>();
+                case.expect(&out[rank], sum, close::<T>())?;
+            } else {
+                let element = |[i]: [usize; 1]| x[i / len][piece + i % len];
+                case.expect(&out[rank], element, Exactly)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[case(sizes(ranks = [2, 4, 8], len = [5000, 1029, 300], ctas = [2, 1, 1]))]
+fn all_reduce_one_shot(case: &mut Case) -> CaseResult {
+    one_shot_case::<bf16, true>(case, false)
+}
+
+#[case(sizes(ranks = [2, 3], len = [5001, 1024], ctas = [2, 1]))]
+fn reduce_scatter(case: &mut Case) -> CaseResult {
+    one_shot_case::<f32, true>(case, true)
+}
+
+#[case(sizes(ranks = [2, 4], len = [5001, 1024], ctas = [2, 1]))]
+fn all_gather(case: &mut Case) -> CaseResult {
+    one_shot_case::<f16, false>(case, false)
+}
+
+#[case(sizes(ranks = [2, 4], len = [2049, 300], ctas = [2, 1]))]
+fn all_to_all(case: &mut Case) -> CaseResult {
+    one_shot_case::<f32, false>(case, true)
+}
+
+/// Sums of `x` over all ranks, of the calls so far and of this one, by `launch` of a rank's arguments.
+fn all_reduce_case<T: Float + DeviceElement>(
+    case: &mut Case,
+    calls: usize,
+    mut launch: impl FnMut(&mut Case, &[Input<T>], &[Output<T>]) -> CaseResult,
+) -> CaseResult {
+    let (ranks, len) = (case.ranks(), case.size("len"));
+    let x: Vec<_> = (0..ranks)
+        .map(|rank| case.normal::<T>(&format!("x of rank {rank}"), [len]))
+        .collect();
+    for call in 0..calls {
+        let out: Vec<_> = (0..ranks)
+            .map(|rank| case.output::<T>(&format!("result {call} of rank {rank}"), [len]))
+            .collect();
+        launch(case, &x, &out)?;
+        for out in &out {
+            let sum = |[i]: [usize; 1]| x.iter().map(|x| x[i].number().to_f64()).sum::<f64>();
+            case.expect(out, sum, close::<T>())?;
+        }
+    }
+    Ok(())
+}
+
+#[case(sizes(ranks = [2, 3, 8], len = [12000, 3500, 9000], ctas = [2, 1, 1]))]
+fn all_reduce_two_shot(case: &mut Case) -> CaseResult {
+    let (ranks, len, ctas) = (case.ranks(), case.size("len"), case.size("ctas"));
+    let form = Form {
+        ranks,
+        warps: WARPS,
+        accesses: 1,
+        is_aligned: true,
+    };
+    let shared = Staging::<bf16>::new(case, ctas)?;
+    all_reduce_case::<bf16>(case, 2, |case, x, out| {
+        case.launch_on_ranks(fixed(two_shot::<bf16, WARPS>, form), grid(ctas), |rank| {
+            (
+                &x[rank],
+                &out[rank],
+                shared.staging.part(rank),
+                shared.staging.peers(rank),
+                shared.counts.part(rank),
+                shared.counts.peers(rank),
+                shared.epochs.part(rank),
+                rank as i32,
+                len as i64,
+            )
+        })
+    })
+}
+
+fn packets_case<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
+    let (ranks, len) = (case.ranks(), case.size("len"));
+    let form = Form {
+        ranks,
+        warps: WARPS,
+        accesses: case.size("words"),
+        is_aligned: true,
+    };
+    let words = len * size_of::<T>() / 4;
+    let ctas = words.div_ceil(32 * WARPS * form.accesses);
+    let staging = case.shared::<u64>(ctas * PACKET_SLOTS * ranks * PACKETS)?;
+    let epochs = case.shared::<i32>(ctas)?;
+    all_reduce_case::<T>(case, 3, |case, x, out| {
+        case.launch_on_ranks(fixed(packets::<T, WARPS>, form), grid(ctas), |rank| {
+            (
+                &x[rank],
+                &out[rank],
+                staging.part(rank),
+                staging.peers(rank),
+                epochs.part(rank),
+                rank as i32,
+                words as i32,
+            )
+        })
+    })
+}
+
+#[case(sizes(ranks = [2, 4, 8], len = [1030, 600, 300], words = [2, 1, 1]))]
+fn all_reduce_packets_bf16(case: &mut Case) -> CaseResult {
+    packets_case::<bf16>(case)
+}
+
+#[case(sizes(ranks = [2, 3], len = [700, 130], words = [1, 2]))]
+fn all_reduce_packets_f32(case: &mut Case) -> CaseResult {
+    packets_case::<f32>(case)
+}

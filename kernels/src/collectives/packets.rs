@@ -1,0 +1,90 @@
+//! All-reduce of few bytes: each word travels together with the number of the step, so that no signal follows the data.
+
+use tilekit::prelude::*;
+
+use super::form::Form;
+
+/// Packets that a CTA has room for, for each source and slot.
+pub(super) const PACKETS: usize = 2048;
+
+/// Slots that launches take in turns.
+pub(super) const PACKET_SLOTS: usize = 2;
+
+/// The sum of `x` over all ranks, of `words` words of 32 bits, on all ranks; `x` may be `out`. Sums are f32 in the order of ranks, rounded once: the same bits on all ranks
+/// and in all runs.
+///
+/// A *packet* is a word of `x`, and above it the number of the step. It is stored as one element of 64 bits by a relaxed access of the scope of the
+/// system, which is not torn (PTX ISA 8.4), so who reads the number has the word too: nothing else is ordered, and no fence waits for the stores to arrive. That doubles the bytes.
+///
+/// A CTA has [`PACKETS`] packets of each rank in each of two slots, which launches take in turns; it sends once in a launch. It has ended a launch when packets of
+/// that launch have come from every rank, whose launch before has then ended, as has the reading of its slot: the next launch overwrites that one. `epochs` has the number of each CTA's
+/// launches, in memory of the rank.
+#[kernel(warps = WARPS, cooperative)]
+pub fn packets<T: Float, const WARPS: usize>(
+    #[fixed] form: Form,
+    x: Ptr<T>,
+    out: Ptr<T>,
+    staging: Ptr<u64>,
+    staging_of: PeerMap<u64>,
+    epochs: Ptr<i32>,
+    rank: i32,
+    words: i32,
+) {
+    let epoch = epochs.at(program_id(0)).relaxed().atomic_add(1).old();
+    let layout = Blocked::new([form.accesses], [32], [form.warps], [0]);
+    let of_cta = form.warps * 32 * form.accesses;
+    let lanes = arange(0..of_cta, layout);
+    let first = program_id(0) * of_cta;
+    let inside = first + lanes < words;
+    let from = x.cast::<u32>() + first;
+    let own = from.at(lanes).mask(inside).other(0).load();
+    // Memory is zeros at first, which is the number of no step.
+    let tag = (epoch + 1).bitcast::<u32>().cast::<u64>() << 32;
+    let packet = own.cast::<u64>() | tag;
+    let slot = program_id(0) * PACKET_SLOTS + (epoch & (PACKET_SLOTS - 1));
+    let place = |source: Scalar<i32>| (slot * form.ranks + source) * PACKETS + lanes;
+    for distance in 1..form.ranks {
+        let next = rank + distance;
+        let peer = select(next >= form.ranks, next - form.ranks, next);
+        let to = staging_of.of(peer).at(place(rank));
+        to.mask(inside).volatile().store(packet);
+    }
+    let of_ranks: Vec<Tensor<u32>> = (0..form.ranks)
+        .map(|source| {
+            // Nothing comes from this rank itself.
+            let is_peer = inside & (rank != source);
+            let packets = staging.at(place(scalar(source as i32))).mask(is_peer);
+            let packets = packets.scope(Scope::Sys).relaxed();
+            let came = packets.atomic_poll(|packet| packet >> 32 == tag >> 32);
+            select(rank == source, own, came.seen().cast::<u32>())
+        })
+        .collect();
+    let sum = sum_of_words::<T>(&of_ranks);
+    let to = out.cast::<u32>() + first;
+    to.at(lanes).mask(inside).store(sum);
+}
+
+/// The sums of the elements in words.
+#[device]
+fn sum_of_words<T: Float>(of_ranks: &[Tensor<u32>]) -> Tensor<u32> {
+    let sum_of = |shift: u32| {
+        let terms = of_ranks.iter().map(|word| element::<T>(*word, shift));
+        let sum = terms.reduce(|sum, term| sum + term);
+        sum.expect("a rank takes part at least").cast::<T>()
+    };
+    if size_of::<T>() == 4 {
+        return sum_of(0).bitcast::<u32>();
+    }
+    let bits = |shift: u32| sum_of(shift).bitcast::<u16>().cast::<u32>() << shift;
+    bits(0) | bits(16)
+}
+
+/// The element of a word that begins at this bit.
+#[device]
+fn element<T: Float>(word: Tensor<u32>, shift: u32) -> Tensor<f32> {
+    if size_of::<T>() == 4 {
+        return word.bitcast::<T>().cast::<f32>();
+    }
+    let half = (word >> shift).cast::<u16>();
+    half.bitcast::<T>().cast::<f32>()
+}
