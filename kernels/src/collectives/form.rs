@@ -29,6 +29,11 @@ impl Form {
         self.warps * 32 * self.accesses * (ACCESS_BYTES / size_of::<T>())
     }
 
+    /// Bytes of a chunk.
+    pub fn chunk_bytes(self) -> usize {
+        self.warps * 32 * self.accesses * ACCESS_BYTES
+    }
+
     /// The places of a chunk's elements: neighbouring threads have neighbouring 16 bytes.
     pub(super) fn lanes<T>(self) -> Tensor<i32> {
         let layout = Blocked::new([ACCESS_BYTES / size_of::<T>()], [32], [self.warps], [0]);

@@ -1,10 +1,21 @@
 //! Collectives over the ranks of a world: all-reduce, reduce-scatter, all-gather, all-to-all.
+//!
+//! [`Collectives`] is what a program calls: it checks the tensors of all ranks, chooses a kernel by a model ([`plan`]), and launches it on all of them. [`packets`] is for few bytes,
+//! [`one_shot`] for all else between two ranks, [`two_shot`] for the sums of more.
 
+mod call;
 mod cases;
+mod check;
+mod error;
 mod exchange;
 mod form;
 pub mod one_shot;
 pub mod packets;
+pub mod plan;
 pub mod two_shot;
+mod workspace;
 
+pub use call::{Collectives, Reduced};
+pub use error::{Error, Result};
 pub use form::{Form, MOST_RANKS};
+pub use plan::{Operation, Plan, Variant};

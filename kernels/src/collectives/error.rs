@@ -1,0 +1,3 @@
+//! Errors of a call.
+
+pub use crate::error::{Error, Result};

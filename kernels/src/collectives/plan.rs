@@ -1,0 +1,223 @@
+//! Which kernel computes a collective, in how many CTAs.
+
+use std::fmt;
+
+use super::form::{Form, MOST_RANKS};
+use super::packets::PACKETS;
+
+/// CTAs of a launch at most: one for each multiprocessor of an H100.
+pub(super) const MOST_CTAS: usize = 132;
+
+/// What a call computes of the tensors of all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// The sum of all tensors, on all ranks.
+    AllReduce,
+    /// The sum of all tensors, of which each rank gets a piece.
+    ReduceScatter,
+    /// The tensors of all ranks one after the other, on all ranks.
+    AllGather,
+    /// Each rank has a piece for each rank.
+    AllToAll,
+}
+
+impl Operation {
+    /// Its name, as errors have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::AllReduce => "all_reduce",
+            Operation::ReduceScatter => "reduce_scatter",
+            Operation::AllGather => "all_gather",
+            Operation::AllToAll => "all_to_all",
+        }
+    }
+
+    /// Whether tensors are added.
+    pub(super) fn sums(self) -> bool {
+        matches!(self, Operation::AllReduce | Operation::ReduceScatter)
+    }
+
+    /// Pieces of the tensor that a rank has, and of its result.
+    pub(super) fn pieces(self, ranks: usize) -> [usize; 2] {
+        match self {
+            Operation::AllReduce => [1, 1],
+            Operation::ReduceScatter => [ranks, 1],
+            Operation::AllGather => [1, ranks],
+            Operation::AllToAll => [ranks, ranks],
+        }
+    }
+}
+
+/// How data and signals travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// Each word with the number of its step: twice the bytes, and no signal ([`packets`](super::packets)).
+    Packets,
+    /// All that others need in one step ([`one_shot`](super::one_shot)).
+    OneShot,
+    /// A sum by the rank that a piece belongs to, which sends it to the others ([`two_shot`](super::two_shot)).
+    TwoShot,
+}
+
+/// What a call needs: sizes that decide which kernel runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Need {
+    /// What is computed.
+    pub operation: Operation,
+    /// Ranks that take part.
+    pub ranks: usize,
+    /// Elements of a piece: of what one rank sends to another.
+    pub len: usize,
+    /// Bytes of an element: 2 or 4.
+    pub element_bytes: usize,
+}
+
+/// How a collective is computed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Which kernel.
+    pub variant: Variant,
+    /// What it is compiled for.
+    pub form: Form,
+    /// CTAs on each rank.
+    pub ctas: usize,
+    /// Bytes that each rank sends.
+    pub sent_bytes: usize,
+    /// What the model expects, in microseconds.
+    pub modelled_us: f64,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan {
+            variant,
+            form,
+            ctas,
+            sent_bytes,
+            modelled_us,
+        } = self;
+        write!(
+            f,
+            "{variant:?} {form} in {ctas} CTAs, {sent_bytes} bytes sent by each rank, {modelled_us:.1} us by the model"
+        )
+    }
+}
+
+/// What a launch takes before the first byte, in microseconds, by variant: the launch itself, and one way over the link for each step.
+const START_US: [f64; 3] = [4.5, 7.0, 10.0];
+
+/// Bytes that a rank sends in a microsecond, by variant.
+const BYTES_PER_US: f64 = 350e3;
+
+impl Need {
+    /// The kernel that the model expects to be the fastest; none if nothing is to be done.
+    pub fn plan(&self) -> Option<Plan> {
+        if self.len == 0 || self.ranks == 0 || self.ranks > MOST_RANKS {
+            return None;
+        }
+        let plans = [self.packets(), Some(self.one_shot()), self.two_shot()];
+        let plans = plans.into_iter().flatten();
+        plans.min_by(|a, b| a.modelled_us.total_cmp(&b.modelled_us))
+    }
+
+    fn bytes(&self) -> usize {
+        self.len * self.element_bytes
+    }
+
+    fn form(&self, warps: usize, accesses: usize) -> Form {
+        let [of_x, of_result] = self.operation.pieces(self.ranks);
+        let is_whole = self.bytes().is_multiple_of(16);
+        Form {
+            ranks: self.ranks,
+            warps,
+            accesses,
+            is_aligned: is_whole || of_x.max(of_result) == 1,
+        }
+    }
+
+    fn of(&self, variant: Variant, form: Form, ctas: usize, sent_bytes: usize) -> Plan {
+        let start = START_US[variant as usize];
+        Plan {
+            variant,
+            form,
+            ctas: ctas.clamp(1, MOST_CTAS),
+            sent_bytes,
+            modelled_us: start + sent_bytes as f64 / BYTES_PER_US,
+        }
+    }
+
+    /// All-reduce in whole words, as many as the CTAs have room for.
+    fn packets(&self) -> Option<Plan> {
+        if self.operation != Operation::AllReduce || !self.bytes().is_multiple_of(4) {
+            return None;
+        }
+        let words = self.bytes() / 4;
+        // A word for each thread, or more where that would take too many CTAs.
+        let fits = |accesses: &usize| words.div_ceil(512 * accesses) <= MOST_CTAS;
+        let accesses = [1, 2, 4].into_iter().find(fits)?;
+        let form = self.form(16, accesses);
+        let of_cta = form.warps * 32 * accesses;
+        debug_assert!(of_cta <= PACKETS, "a CTA has room for its packets");
+        let sent = 2 * self.bytes() * (self.ranks - 1);
+        Some(self.of(Variant::Packets, form, words.div_ceil(of_cta), sent))
+    }
+
+    fn one_shot(&self) -> Plan {
+        let small = self.form(8, 1);
+        let form = if self.bytes().div_ceil(4096) <= MOST_CTAS {
+            small
+        } else {
+            self.form(16, 2)
+        };
+        let chunks = self.bytes().div_ceil(form.chunk_bytes());
+        let sent = self.bytes() * (self.ranks - 1);
+        self.of(Variant::OneShot, form, chunks, sent)
+    }
+
+    fn two_shot(&self) -> Option<Plan> {
+        if self.operation != Operation::AllReduce || self.ranks < 3 {
+            return None;
+        }
+        let form = self.form(16, 2);
+        let turns = self.bytes().div_ceil(form.chunk_bytes() * self.ranks);
+        let sent = 2 * self.bytes() * (self.ranks - 1) / self.ranks;
+        Some(self.of(Variant::TwoShot, form, turns, sent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(ranks: usize, len: usize) -> Option<Plan> {
+        let need = Need {
+            operation: Operation::AllReduce,
+            ranks,
+            len,
+            element_bytes: 2,
+        };
+        need.plan()
+    }
+
+    #[test]
+    fn few_bytes_go_as_packets_and_many_in_as_few_bytes_as_can_be() {
+        let variant = |ranks, len| plan(ranks, len).map(|plan| plan.variant);
+        assert_eq!(variant(2, 0), None);
+        assert_eq!(variant(2, 4096), Some(Variant::Packets));
+        // No whole words.
+        assert_eq!(variant(2, 4097), Some(Variant::OneShot));
+        assert_eq!(variant(2, 1 << 25), Some(Variant::OneShot));
+        assert_eq!(variant(8, 1 << 25), Some(Variant::TwoShot));
+        assert_eq!(variant(17, 1024), None);
+    }
+
+    #[test]
+    fn no_launch_has_more_ctas_than_workspaces_have_room_for() {
+        for ranks in 1..=MOST_RANKS {
+            for len in (0..28).map(|log2| (1_usize << log2) + 6) {
+                let plan = plan(ranks, len).expect("there is something to do");
+                assert!((1..=MOST_CTAS).contains(&plan.ctas), "{plan}");
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Memory that the launches of all ranks hand data over in.
+
+use tilekit::prelude::*;
+use tilekit::{Symmetric, World};
+
+use super::error::Result;
+use super::exchange::{SLOT_BYTES, SLOTS};
+use super::form::MOST_RANKS;
+use super::packets::{PACKET_SLOTS, PACKETS};
+use super::plan::MOST_CTAS;
+
+/// Staging of launches that signal, for one element type, with counts of its own.
+pub(super) struct Staging<T> {
+    pub(super) chunks: Symmetric<T>,
+    pub(super) counts: Symmetric<i32>,
+    pub(super) epochs: Symmetric<i32>,
+}
+
+impl<T: DeviceElement> Staging<T> {
+    pub(super) fn new(world: &World) -> Result<Staging<T>> {
+        let slots = MOST_CTAS * SLOTS * world.ranks();
+        Ok(Staging {
+            chunks: world.symmetric(slots * (SLOT_BYTES / size_of::<T>()))?,
+            counts: world.symmetric(MOST_CTAS * MOST_RANKS)?,
+            epochs: world.symmetric(MOST_CTAS)?,
+        })
+    }
+}
+
+/// Staging of packets, which are the same for all element types.
+pub(super) struct PacketStaging {
+    pub(super) packets: Symmetric<u64>,
+    pub(super) epochs: Symmetric<i32>,
+}
+
+impl PacketStaging {
+    pub(super) fn new(world: &World) -> Result<PacketStaging> {
+        let slots = MOST_CTAS * PACKET_SLOTS * world.ranks();
+        Ok(PacketStaging {
+            packets: world.symmetric(slots * PACKETS)?,
+            epochs: world.symmetric(MOST_CTAS)?,
+        })
+    }
+}
