@@ -9,14 +9,16 @@
     reason = "what fails here ends the program at its line, and figures are what it prints"
 )]
 
+use std::sync::Arc;
+
 use tilekit::prelude::*;
 use tilekit::{Compiler, Event, Graph, LoadedKernel, Symmetric, World};
 use tilekit_kernels::collectives::one_shot::one_shot;
 use tilekit_kernels::collectives::packets::packets;
 use tilekit_kernels::collectives::two_shot::two_shot;
-use tilekit_kernels::collectives::{Form, MOST_RANKS};
+use tilekit_kernels::collectives::{Collectives, Form, MOST_RANKS, Operation};
 
-const MOST_CTAS: usize = 132;
+const MOST_CTAS: usize = 528;
 const SLOT_BYTES: usize = 16384;
 const ROUNDS: usize = 9;
 const PERIOD: usize = 1 << 16;
@@ -38,8 +40,7 @@ fn pattern(seed: u64) -> Vec<bf16> {
 }
 
 struct Bed {
-    world: World,
-    streams: Vec<Stream>,
+    world: Arc<World>,
     events: Vec<[Event; 2]>,
     patterns: Vec<Vec<bf16>>,
     staging: Symmetric<bf16>,
@@ -53,14 +54,11 @@ type Launch<'a> = Box<dyn Fn(usize) -> tilekit::Result<()> + 'a>;
 
 impl Bed {
     fn new(ranks: usize) -> Bed {
-        let world = World::cuda(ranks).unwrap();
-        let streams = world.devices().iter().map(|d| Stream::new(d).unwrap());
-        let streams: Vec<_> = streams.collect();
+        let world = Arc::new(World::cuda(ranks).unwrap());
         let events = world.devices().iter();
         let events = events.map(|d| [Event::new(d).unwrap(), Event::new(d).unwrap()]);
         Bed {
             events: events.collect(),
-            streams,
             patterns: (0..ranks as u64).map(|rank| pattern(rank + 1)).collect(),
             staging: world
                 .symmetric(MOST_CTAS * 4 * ranks * SLOT_BYTES / 2)
@@ -92,8 +90,12 @@ impl Bed {
         (x.collect(), out.collect())
     }
 
+    fn streams(&self) -> &[Stream] {
+        self.world.streams()
+    }
+
     fn synchronize(&self) {
-        self.streams.iter().for_each(|s| s.synchronize().unwrap());
+        self.world.synchronize().unwrap();
     }
 
     /// Microseconds of a call: the median, the least and the most.
@@ -101,17 +103,25 @@ impl Bed {
         let graphs: Vec<Graph> = (0..self.ranks())
             .map(|rank| {
                 let capture = || (0..count).try_for_each(|_| launch(rank));
-                self.streams[rank].capture(capture).unwrap()
+                self.streams()[rank].capture(capture).unwrap()
             })
             .collect();
+        let replay = || {
+            let of_ranks = self.streams().iter().zip(&graphs);
+            of_ranks.for_each(|(stream, graph)| stream.replay(graph).unwrap());
+        };
+        self.time_of(count, &replay)
+    }
+
+    /// The same of work that is put on the streams of all ranks.
+    fn time_of(&self, count: usize, replay: &dyn Fn()) -> [f64; 3] {
         let mut found = Vec::new();
         for _ in 0..ROUNDS {
             self.synchronize();
-            for rank in 0..self.ranks() {
-                self.events[rank][0].record(&self.streams[rank]).unwrap();
-                self.streams[rank].replay(&graphs[rank]).unwrap();
-                self.events[rank][1].record(&self.streams[rank]).unwrap();
-            }
+            let of_ranks = || self.events.iter().zip(self.streams());
+            of_ranks().for_each(|([start, _], stream)| start.record(stream).unwrap());
+            replay();
+            of_ranks().for_each(|([_, end], stream)| end.record(stream).unwrap());
             self.synchronize();
             let of_ranks = self.events.iter();
             let of_ranks = of_ranks.map(|[a, b]| f64::from(b.milliseconds_since(a).unwrap()) * 1e3);
@@ -180,7 +190,7 @@ fn one<const WARPS: usize>(bed: &Bed, accesses: usize, most: usize, sizes: &[usi
         let ctas = len.div_ceil(form.chunk::<bf16>()).min(most);
         let launch: Launch<'_> = Box::new(|rank| {
             kernels[rank].launch(
-                &bed.streams[rank],
+                &bed.streams()[rank],
                 grid(ctas),
                 (
                     &x[rank],
@@ -218,7 +228,7 @@ fn two<const WARPS: usize>(bed: &Bed, accesses: usize, most: usize, sizes: &[usi
         let ctas = len.div_ceil(form.chunk::<bf16>() * form.ranks).min(most);
         let launch: Launch<'_> = Box::new(|rank| {
             kernels[rank].launch(
-                &bed.streams[rank],
+                &bed.streams()[rank],
                 grid(ctas),
                 (
                     &x[rank],
@@ -244,7 +254,7 @@ fn few<const WARPS: usize>(bed: &Bed, accesses: usize, sizes: &[usize]) {
         accesses,
         is_aligned: true,
     };
-    let kernel = fixed(packets::<bf16, WARPS>, form)
+    let kernel = fixed(packets::<bf16, WARPS, true>, form)
         .compile(&Compiler::default())
         .unwrap();
     let kernels = load(bed, &kernel);
@@ -257,7 +267,7 @@ fn few<const WARPS: usize>(bed: &Bed, accesses: usize, sizes: &[usize]) {
         let (x, out) = bed.buffers(len);
         let launch: Launch<'_> = Box::new(|rank| {
             kernels[rank].launch(
-                &bed.streams[rank],
+                &bed.streams()[rank],
                 grid(ctas),
                 (
                     &x[rank],
@@ -267,10 +277,53 @@ fn few<const WARPS: usize>(bed: &Bed, accesses: usize, sizes: &[usize]) {
                     bed.packet_epochs.part(rank),
                     rank as i32,
                     words as i32,
+                    0,
+                    0,
                 ),
             )
         });
         bed.row(&format!("packets {form} ctas {ctas}"), len, &out, &launch);
+    }
+}
+
+/// What a program calls, beside the time of a graph of it: all operations of the sizes that NCCL is timed at.
+fn called(bed: &Bed, operation: Operation, sizes: &[usize]) {
+    let ranks = bed.ranks();
+    let collectives = Collectives::new(&bed.world);
+    for &bytes in sizes {
+        let whole = bytes / 2;
+        let [of_x, of_result] = match operation {
+            Operation::AllReduce => [whole, whole],
+            Operation::ReduceScatter => [whole, whole / ranks],
+            Operation::AllGather => [whole / ranks, whole],
+            Operation::AllToAll => [whole, whole],
+        };
+        let ((x, _), (_, out)) = (bed.buffers(of_x), bed.buffers(of_result));
+        let (x, out): (Vec<_>, Vec<_>) = (x.iter().collect(), out.iter().collect());
+        let call = || {
+            match operation {
+                Operation::AllReduce => collectives.all_reduce(&x, &out),
+                Operation::ReduceScatter => collectives.reduce_scatter(&x, &out),
+                Operation::AllGather => collectives.all_gather(&x, &out),
+                Operation::AllToAll => collectives.all_to_all(&x, &out),
+            }
+            .unwrap();
+            Ok(())
+        };
+        call().unwrap();
+        bed.world.synchronize().unwrap();
+        let count = if bytes > 32 << 20 { 5 } else { 100 };
+        let graph = bed
+            .world
+            .capture(|| (0..count).try_for_each(|_| call()))
+            .unwrap();
+        let replay = || bed.world.replay(&graph).unwrap();
+        let [median, least, most] = bed.time_of(count, &replay);
+        let plan = collectives.plan(operation, &x, &out).unwrap().unwrap();
+        println!(
+            "{:9} KiB {operation:?} {median:8.2} us ({least:.2} to {most:.2}) {plan}",
+            bytes >> 10
+        );
     }
 }
 
@@ -287,24 +340,41 @@ fn main() {
     let small = [8 * kib, 64 * kib, 256 * kib, 512 * kib, mib];
     let middle = [mib, 4 * mib, 16 * mib];
     let large = [64 * mib, 256 * mib, 1024 * mib];
+    let all = [&small[..], &middle[1..], &large[..]].concat();
+    if "called".contains(filter) {
+        for operation in [
+            Operation::AllReduce,
+            Operation::AllGather,
+            Operation::ReduceScatter,
+        ] {
+            called(&bed, operation, &all);
+        }
+        called(&bed, Operation::AllToAll, &[8 * kib, mib, 64 * mib]);
+    }
     if "packets".contains(filter) {
         few::<8>(&bed, 1, &small);
         few::<16>(&bed, 1, &small);
         few::<16>(&bed, 2, &small);
-        few::<16>(&bed, 4, &small);
+        few::<8>(&bed, 2, &small);
     }
     if "one_shot".contains(filter) {
-        one::<8>(&bed, 1, 132, &small);
-        one::<16>(&bed, 1, 132, &[&small[2..], &middle[1..]].concat());
-        one::<16>(&bed, 2, 132, &[&middle[..], &large[..1]].concat());
-        one::<8>(&bed, 2, 132, &[&middle[..], &large[..1]].concat());
-        one::<16>(&bed, 2, 64, &[4 * mib, 64 * mib]);
+        one::<8>(&bed, 1, 528, &[&small[2..], &middle[1..]].concat());
+        one::<16>(
+            &bed,
+            1,
+            264,
+            &[&small[2..], &middle[1..], &large[..1]].concat(),
+        );
+        one::<16>(&bed, 2, 264, &[&middle[..], &large[..1]].concat());
+        one::<8>(&bed, 2, 264, &[&middle[..], &large[..1]].concat());
+        one::<8>(&bed, 2, 528, &[&middle[1..], &large[..1]].concat());
+        one::<8>(&bed, 4, 528, &[&middle[1..], &large[..1]].concat());
     }
     if "two_shot".contains(filter) {
-        two::<16>(&bed, 2, 132, &[&middle[..], &large[..1]].concat());
+        two::<16>(&bed, 2, 264, &[&middle[1..], &large[..1]].concat());
     }
     if "large".contains(filter) {
-        one::<16>(&bed, 2, 132, &large[1..]);
-        two::<16>(&bed, 2, 132, &large[1..]);
+        one::<16>(&bed, 2, 264, &large[1..]);
+        one::<8>(&bed, 4, 528, &large[1..]);
     }
 }

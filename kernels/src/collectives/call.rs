@@ -52,7 +52,7 @@ type PacketHandles<T> = handles! {
     staging: Ptr<u64>,
     staging_of: PeerMap<u64>,
     epochs: Ptr<i32>,
-    rank words: Scalar<i32>,
+    rank words x_step out_step: Scalar<i32>,
 };
 
 /// Collectives of a world: kernels that calls have needed so far, and the memory by which ranks hand data to each other.
@@ -63,8 +63,9 @@ type PacketHandles<T> = handles! {
 /// Ranks store into staging memory of each other, and from there into results: a model chooses the kernel, [`plan`](Collectives::plan) says which and why. The number of the step
 /// that slots of staging are in lies in memory of the devices, so that calls have no parameter that changes.
 ///
-/// The first call that needs a kernel compiles it and loads it on all devices, and the first one of an element type allocates staging of
-/// 8.6 MB for each rank on each device. Calls of one `Collectives` are in one order on all ranks.
+/// Calls are put on the [streams](World::stream) of the world and do not wait; [`World::synchronize`] does. Except for the first ones they may be recorded by [`World::capture`].
+/// The first call that needs a kernel compiles it and loads it on all devices, and the first one of an element type allocates staging on each device: 17 MB for each rank,
+/// and 4 MB for each rank for packets of all types.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -80,6 +81,7 @@ type PacketHandles<T> = handles! {
 /// let x = x.collect::<tilekit::Result<Vec<Buffer<f32>>>>()?;
 /// let x = [&x[0], &x[1]];
 /// collectives.all_reduce(&x, &x)?;
+/// world.synchronize()?;
 /// assert_eq!(x[1].to_vec()?, [3.0; 300]);
 /// # Ok(())
 /// # }
@@ -149,7 +151,7 @@ impl Collectives {
         out: OfRanks<'_, T>,
     ) -> Result<Option<Plan>> {
         let call = Call::check(&self.world, operation, [x, out])?;
-        Ok(call.need().plan())
+        Ok(call.need(&self.world).plan())
     }
 
     fn call<T: Reduced>(
@@ -159,11 +161,12 @@ impl Collectives {
         out: OfRanks<'_, T>,
     ) -> Result<()> {
         let call = Call::check(&self.world, operation, [x, out])?;
-        let Some(plan) = call.need().plan() else {
+        let Some(plan) = call.need(&self.world).plan() else {
             return Ok(());
         };
         match (plan.variant, plan.form.warps) {
-            (Variant::Packets, _) => self.packets::<T, 16>(&call, &plan),
+            (Variant::Packets, _) if operation.sums() => self.packets::<T, 8, true>(&call, &plan),
+            (Variant::Packets, _) => self.packets::<T, 8, false>(&call, &plan),
             (Variant::TwoShot, _) => self.two_shot::<T, 16>(&call, &plan),
             (Variant::OneShot, 8) => self.one_shot_of::<T, 8>(&call, &plan),
             (Variant::OneShot, _) => self.one_shot_of::<T, 16>(&call, &plan),
@@ -192,7 +195,7 @@ impl Collectives {
         let kernel = self.kernel::<T, OneShotHandles<T>>(name, plan.form, compile)?;
         let staging = self.staging::<T>()?;
         let [x_step, out_step] = call.steps();
-        kernel.launch(&self.world, grid(plan.ctas), |rank| {
+        kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
             (
                 call.x[rank],
                 call.out[rank],
@@ -219,7 +222,7 @@ impl Collectives {
         let name = "two_shot".to_owned();
         let kernel = self.kernel::<T, TwoShotHandles<T>>(name, plan.form, compile)?;
         let staging = self.staging::<T>()?;
-        kernel.launch(&self.world, grid(plan.ctas), |rank| {
+        kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
             (
                 call.x[rank],
                 call.out[rank],
@@ -235,18 +238,19 @@ impl Collectives {
         Ok(())
     }
 
-    fn packets<T: Reduced, const WARPS: usize>(
+    fn packets<T: Reduced, const WARPS: usize, const SUMS: bool>(
         &self,
         call: &Call<'_, T>,
         plan: &Plan,
     ) -> Result<()> {
-        let compile = |form| fixed(packets::<T, WARPS>, form).compile(&self.compiler);
-        let name = "packets".to_owned();
+        let compile = |form| fixed(packets::<T, WARPS, SUMS>, form).compile(&self.compiler);
+        let name = format!("packets-{SUMS}");
         let kernel = self.kernel::<T, PacketHandles<T>>(name, plan.form, compile)?;
         let key = (TypeId::of::<()>(), "packets".to_owned());
         let staging = self.kept(key, || PacketStaging::new(&self.world))?;
-        let words = call.len * size_of::<T>() / 4;
-        kernel.launch(&self.world, grid(plan.ctas), |rank| {
+        let words = |elements: i64| (elements * size_of::<T>() as i64 / 4) as i32;
+        let [x_step, out_step] = call.steps();
+        kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
             (
                 call.x[rank],
                 call.out[rank],
@@ -254,7 +258,9 @@ impl Collectives {
                 staging.packets.peers(rank),
                 staging.epochs.part(rank),
                 rank as i32,
-                words as i32,
+                words(call.len as i64),
+                words(x_step),
+                words(out_step),
             )
         })?;
         Ok(())

@@ -179,7 +179,7 @@ fn packets_case<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let staging = case.shared::<u64>(ctas * PACKET_SLOTS * ranks * PACKETS)?;
     let epochs = case.shared::<i32>(ctas)?;
     all_reduce_case::<T>(case, 3, |case, x, out| {
-        case.launch_on_ranks(fixed(packets::<T, WARPS>, form), grid(ctas), |rank| {
+        case.launch_on_ranks(fixed(packets::<T, WARPS, true>, form), grid(ctas), |rank| {
             (
                 &x[rank],
                 &out[rank],
@@ -188,6 +188,8 @@ fn packets_case<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
                 epochs.part(rank),
                 rank as i32,
                 words as i32,
+                0,
+                0,
             )
         })
     })

@@ -62,12 +62,15 @@ impl<'a, T: DeviceElement> Call<'a, T> {
         })
     }
 
-    pub(super) fn need(&self) -> Need {
+    pub(super) fn need(&self, world: &World) -> Need {
+        let devices = world.devices().iter();
+        let multiprocessors = devices.map(|device| device.facts().multiprocessors as usize);
         Need {
             operation: self.operation,
             ranks: self.x.len(),
             len: self.len,
             element_bytes: size_of::<T>(),
+            multiprocessors: multiprocessors.min().unwrap_or(0),
         }
     }
 

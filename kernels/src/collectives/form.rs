@@ -40,6 +40,15 @@ impl Form {
         arange(0..self.chunk::<T>(), layout)
     }
 
+    /// A distance between pieces in words of 32 bits, of which it is known whether it is a multiple of 16 bytes.
+    pub(super) fn word_step(self, step: Scalar<i32>) -> Scalar<i32> {
+        if self.is_aligned {
+            step.multiple_of(ACCESS_BYTES / 4)
+        } else {
+            step
+        }
+    }
+
     /// A distance between pieces, of which it is known whether it is a multiple of 16 bytes.
     pub(super) fn step<T>(self, step: Scalar<i64>) -> Scalar<i64> {
         if self.is_aligned {

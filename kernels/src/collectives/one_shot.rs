@@ -58,7 +58,7 @@ impl Chunk {
 ///
 /// Sums are f32 in the order of ranks, rounded once: the same bits on all ranks and in all runs. `x` may be the result of an all-reduce. `rank` is that of the GPU;
 /// `staging`, `counts` and `epochs` are described at `Exchange`.
-#[kernel(warps = WARPS, cooperative)]
+#[kernel(warps = WARPS, cooperative, min_ctas_per_sm = 2)]
 pub fn one_shot<T: Float, const WARPS: usize, const SUMS: bool>(
     #[fixed] form: Form,
     x: Ptr<T>,

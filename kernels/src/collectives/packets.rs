@@ -1,26 +1,26 @@
-//! All-reduce of few bytes: each word travels together with the number of the step, so that no signal follows the data.
+//! Collectives of few bytes: each word travels together with the number of the step, so that no signal follows the data.
 
 use tilekit::prelude::*;
 
 use super::form::Form;
 
 /// Packets that a CTA has room for, for each source and slot.
-pub(super) const PACKETS: usize = 2048;
+pub(super) const PACKETS: usize = 512;
 
 /// Slots that launches take in turns.
 pub(super) const PACKET_SLOTS: usize = 2;
 
-/// The sum of `x` over all ranks, of `words` words of 32 bits, on all ranks; `x` may be `out`. Sums are f32 in the order of ranks, rounded once: the same bits on all ranks
-/// and in all runs.
+/// What [`one_shot`](super::one_shot::one_shot) computes, of pieces of `words` words of 32 bits whose distances `x_step` and `out_step` are words too. Sums are the same bits
+/// on all ranks and in all runs, in f32 in the order of ranks and rounded once.
 ///
 /// A *packet* is a word of `x`, and above it the number of the step. It is stored as one element of 64 bits by a relaxed access of the scope of the
 /// system, which is not torn (PTX ISA 8.4), so who reads the number has the word too: nothing else is ordered, and no fence waits for the stores to arrive. That doubles the bytes.
 ///
 /// A CTA has [`PACKETS`] packets of each rank in each of two slots, which launches take in turns; it sends once in a launch. It has ended a launch when packets of
 /// that launch have come from every rank, whose launch before has then ended, as has the reading of its slot: the next launch overwrites that one. `epochs` has the number of each CTA's
-/// launches, in memory of the rank.
-#[kernel(warps = WARPS, cooperative)]
-pub fn packets<T: Float, const WARPS: usize>(
+/// launches, in memory of the rank; it wraps after 2³² of them.
+#[kernel(warps = WARPS, cooperative, min_ctas_per_sm = 4)]
+pub fn packets<T: Float, const WARPS: usize, const SUMS: bool>(
     #[fixed] form: Form,
     x: Ptr<T>,
     out: Ptr<T>,
@@ -29,6 +29,8 @@ pub fn packets<T: Float, const WARPS: usize>(
     epochs: Ptr<i32>,
     rank: i32,
     words: i32,
+    x_step: i32,
+    out_step: i32,
 ) {
     let epoch = epochs.at(program_id(0)).relaxed().atomic_add(1).old();
     let layout = Blocked::new([form.accesses], [32], [form.warps], [0]);
@@ -36,19 +38,23 @@ pub fn packets<T: Float, const WARPS: usize>(
     let lanes = arange(0..of_cta, layout);
     let first = program_id(0) * of_cta;
     let inside = first + lanes < words;
-    let from = x.cast::<u32>() + first;
-    let own = from.at(lanes).mask(inside).other(0).load();
+    let [x_step, out_step] = [x_step, out_step].map(|step| form.word_step(step));
+    let piece = |of: Scalar<i32>| {
+        let from = x.cast::<u32>() + (of * x_step + first);
+        from.at(lanes).mask(inside).other(0).load()
+    };
     // Memory is zeros at first, which is the number of no step.
     let tag = (epoch + 1).bitcast::<u32>().cast::<u64>() << 32;
-    let packet = own.cast::<u64>() | tag;
     let slot = program_id(0) * PACKET_SLOTS + (epoch & (PACKET_SLOTS - 1));
     let place = |source: Scalar<i32>| (slot * form.ranks + source) * PACKETS + lanes;
     for distance in 1..form.ranks {
         let next = rank + distance;
         let peer = select(next >= form.ranks, next - form.ranks, next);
+        let packet = piece(peer).cast::<u64>() | tag;
         let to = staging_of.of(peer).at(place(rank));
         to.mask(inside).volatile().store(packet);
     }
+    let own = piece(rank);
     let of_ranks: Vec<Tensor<u32>> = (0..form.ranks)
         .map(|source| {
             // Nothing comes from this rank itself.
@@ -59,9 +65,16 @@ pub fn packets<T: Float, const WARPS: usize>(
             select(rank == source, own, came.seen().cast::<u32>())
         })
         .collect();
-    let sum = sum_of_words::<T>(&of_ranks);
     let to = out.cast::<u32>() + first;
-    to.at(lanes).mask(inside).store(sum);
+    if SUMS {
+        let sum = sum_of_words::<T>(&of_ranks);
+        to.at(lanes).mask(inside).store(sum);
+    } else {
+        for (source, words) in of_ranks.into_iter().enumerate() {
+            let to = to + out_step * source;
+            to.at(lanes).mask(inside).store(words);
+        }
+    }
 }
 
 /// The sums of the elements in words.

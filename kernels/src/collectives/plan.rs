@@ -5,8 +5,11 @@ use std::fmt;
 use super::form::{Form, MOST_RANKS};
 use super::packets::PACKETS;
 
-/// CTAs of a launch at most: one for each multiprocessor of an H100.
-pub(super) const MOST_CTAS: usize = 132;
+/// CTAs that workspaces have room for: two on each multiprocessor of an H100.
+pub(super) const MOST_CTAS: usize = 264;
+
+/// The same of launches of packets, whose CTAs are half as large.
+pub(super) const MOST_PACKET_CTAS: usize = 2 * MOST_CTAS;
 
 /// What a call computes of the tensors of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +73,8 @@ pub struct Need {
     pub len: usize,
     /// Bytes of an element: 2 or 4.
     pub element_bytes: usize,
+    /// Multiprocessors of the rank that has the fewest.
+    pub multiprocessors: usize,
 }
 
 /// How a collective is computed.
@@ -104,7 +109,7 @@ impl fmt::Display for Plan {
 }
 
 /// What a launch takes before the first byte, in microseconds, by variant: the launch itself, and one way over the link for each step.
-const START_US: [f64; 3] = [4.5, 7.0, 10.0];
+const START_US: [f64; 3] = [2.6, 6.5, 11.0];
 
 /// Bytes that a rank sends in a microsecond, by variant.
 const BYTES_PER_US: f64 = 350e3;
@@ -118,6 +123,14 @@ impl Need {
         let plans = [self.packets(), Some(self.one_shot()), self.two_shot()];
         let plans = plans.into_iter().flatten();
         plans.min_by(|a, b| a.modelled_us.total_cmp(&b.modelled_us))
+    }
+
+    /// CTAs of a launch at most, which wait for those of other ranks and so all run at a time.
+    fn most_ctas(&self, variant: Variant) -> usize {
+        match variant {
+            Variant::Packets => MOST_PACKET_CTAS.min(4 * self.multiprocessors),
+            Variant::OneShot | Variant::TwoShot => MOST_CTAS.min(2 * self.multiprocessors),
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -140,22 +153,25 @@ impl Need {
         Plan {
             variant,
             form,
-            ctas: ctas.clamp(1, MOST_CTAS),
+            ctas: ctas.clamp(1, self.most_ctas(variant).max(1)),
             sent_bytes,
             modelled_us: start + sent_bytes as f64 / BYTES_PER_US,
         }
     }
 
-    /// All-reduce in whole words, as many as the CTAs have room for.
+    /// Whole words, as many as the CTAs have room for.
     fn packets(&self) -> Option<Plan> {
-        if self.operation != Operation::AllReduce || !self.bytes().is_multiple_of(4) {
+        if !self.bytes().is_multiple_of(4) {
             return None;
         }
         let words = self.bytes() / 4;
-        // A word for each thread, or more where that would take too many CTAs.
-        let fits = |accesses: &usize| words.div_ceil(512 * accesses) <= MOST_CTAS;
-        let accesses = [1, 2, 4].into_iter().find(fits)?;
-        let form = self.form(16, accesses);
+        // A word for each thread, or two where that would take too many CTAs.
+        let most_threads = 256 * self.most_ctas(Variant::Packets);
+        let accesses = words.div_ceil(most_threads.max(1));
+        if accesses > 2 {
+            return None;
+        }
+        let form = self.form(8, accesses);
         let of_cta = form.warps * 32 * accesses;
         debug_assert!(of_cta <= PACKETS, "a CTA has room for its packets");
         let sent = 2 * self.bytes() * (self.ranks - 1);
@@ -164,7 +180,7 @@ impl Need {
 
     fn one_shot(&self) -> Plan {
         let small = self.form(8, 1);
-        let form = if self.bytes().div_ceil(4096) <= MOST_CTAS {
+        let form = if self.bytes().div_ceil(4096) <= MOST_CTAS / 2 {
             small
         } else {
             self.form(16, 2)
@@ -195,6 +211,7 @@ mod tests {
             ranks,
             len,
             element_bytes: 2,
+            multiprocessors: 132,
         };
         need.plan()
     }

@@ -24,7 +24,7 @@ struct Whole<T> {
 /// ```
 ///
 /// where a sum waits for the step that sent x, and collecting for the step that sent sums: each is the second step before the one sent last.
-#[kernel(warps = WARPS, cooperative)]
+#[kernel(warps = WARPS, cooperative, min_ctas_per_sm = 2)]
 pub fn two_shot<T: Float, const WARPS: usize>(
     #[fixed] form: Form,
     x: Ptr<T>,

@@ -7,7 +7,7 @@ use super::error::Result;
 use super::exchange::{SLOT_BYTES, SLOTS};
 use super::form::MOST_RANKS;
 use super::packets::{PACKET_SLOTS, PACKETS};
-use super::plan::MOST_CTAS;
+use super::plan::{MOST_CTAS, MOST_PACKET_CTAS};
 
 /// Staging of launches that signal, for one element type, with counts of its own.
 pub(super) struct Staging<T> {
@@ -35,10 +35,10 @@ pub(super) struct PacketStaging {
 
 impl PacketStaging {
     pub(super) fn new(world: &World) -> Result<PacketStaging> {
-        let slots = MOST_CTAS * PACKET_SLOTS * world.ranks();
+        let slots = MOST_PACKET_CTAS * PACKET_SLOTS * world.ranks();
         Ok(PacketStaging {
             packets: world.symmetric(slots * PACKETS)?,
-            epochs: world.symmetric(MOST_CTAS)?,
+            epochs: world.symmetric(MOST_PACKET_CTAS)?,
         })
     }
 }
