@@ -192,7 +192,7 @@ impl Collectives {
     ) -> Result<()> {
         let name = format!("one_shot-{SUMS}");
         let compile = |form| fixed(one_shot::<T, WARPS, SUMS>, form).compile(&self.compiler);
-        let kernel = self.kernel::<T, OneShotHandles<T>>(name, plan.form, compile)?;
+        let kernel = self.kernel::<T, OneShotHandles<T>>(&name, plan.form, compile)?;
         let staging = self.staging::<T>()?;
         let [x_step, out_step] = call.steps();
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
@@ -219,8 +219,7 @@ impl Collectives {
         plan: &Plan,
     ) -> Result<()> {
         let compile = |form| fixed(two_shot::<T, WARPS>, form).compile(&self.compiler);
-        let name = "two_shot".to_owned();
-        let kernel = self.kernel::<T, TwoShotHandles<T>>(name, plan.form, compile)?;
+        let kernel = self.kernel::<T, TwoShotHandles<T>>("two_shot", plan.form, compile)?;
         let staging = self.staging::<T>()?;
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
             (
@@ -245,7 +244,7 @@ impl Collectives {
     ) -> Result<()> {
         let compile = |form| fixed(packets::<T, WARPS, SUMS>, form).compile(&self.compiler);
         let name = format!("packets-{SUMS}");
-        let kernel = self.kernel::<T, PacketHandles<T>>(name, plan.form, compile)?;
+        let kernel = self.kernel::<T, PacketHandles<T>>(&name, plan.form, compile)?;
         let key = (TypeId::of::<()>(), "packets".to_owned());
         let staging = self.kept(key, || PacketStaging::new(&self.world))?;
         let words = |elements: i64| (elements * size_of::<T>() as i64 / 4) as i32;
@@ -274,7 +273,7 @@ impl Collectives {
     /// A kernel on all devices, compiled and loaded at its first use.
     fn kernel<T: Reduced, H: 'static>(
         &self,
-        name: String,
+        name: &str,
         form: Form,
         compile: impl FnOnce(Form) -> tilekit::Result<CompiledKernel<H>>,
     ) -> Result<Arc<WorldKernel<H>>> {

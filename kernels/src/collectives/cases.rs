@@ -13,7 +13,7 @@ const WARPS: usize = 4;
 
 /// What the ranks of a case share.
 struct Staging<T> {
-    staging: Shared<T>,
+    chunks: Shared<T>,
     counts: Shared<i32>,
     epochs: Shared<i32>,
 }
@@ -22,7 +22,7 @@ impl<T: DeviceElement> Staging<T> {
     fn new(case: &mut Case, ctas: usize) -> tilekit::Result<Self> {
         let slots = ctas * SLOTS * case.ranks();
         Ok(Staging {
-            staging: case.shared(slots * SLOT_BYTES / size_of::<T>())?,
+            chunks: case.shared(slots * SLOT_BYTES / size_of::<T>())?,
             counts: case.shared(ctas * MOST_RANKS)?,
             epochs: case.shared(ctas)?,
         })
@@ -69,8 +69,8 @@ fn one_shot_case<T: Float + DeviceElement, const SUMS: bool>(
                 (
                     &x[rank],
                     &out[rank],
-                    shared.staging.part(rank),
-                    shared.staging.peers(rank),
+                    shared.chunks.part(rank),
+                    shared.chunks.peers(rank),
                     shared.counts.part(rank),
                     shared.counts.peers(rank),
                     shared.epochs.part(rank),
@@ -81,15 +81,15 @@ fn one_shot_case<T: Float + DeviceElement, const SUMS: bool>(
                 )
             },
         )?;
-        for rank in 0..ranks {
+        for (rank, out) in out.iter().enumerate() {
             let piece = if scatters { rank * len } else { 0 };
             if SUMS {
                 let term = |x: &Input<T>, i: usize| x[piece + i].number().to_f64();
                 let sum = |[i]: [usize; 1]| x.iter().map(|x| term(x, i)).sum::<f64>();
-                case.expect(&out[rank], sum, close::<T>())?;
+                case.expect(out, sum, close::<T>())?;
             } else {
                 let element = |[i]: [usize; 1]| x[i / len][piece + i % len];
-                case.expect(&out[rank], element, Exactly)?;
+                case.expect(out, element, Exactly)?;
             }
         }
     }
@@ -154,8 +154,8 @@ fn all_reduce_two_shot(case: &mut Case) -> CaseResult {
             (
                 &x[rank],
                 &out[rank],
-                shared.staging.part(rank),
-                shared.staging.peers(rank),
+                shared.chunks.part(rank),
+                shared.chunks.peers(rank),
                 shared.counts.part(rank),
                 shared.counts.peers(rank),
                 shared.epochs.part(rank),

@@ -8,6 +8,8 @@ mod cases;
 mod check;
 mod error;
 mod exchange;
+#[cfg(test)]
+mod faults;
 mod form;
 pub mod one_shot;
 pub mod packets;
