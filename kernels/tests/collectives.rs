@@ -213,6 +213,32 @@ fn plans_say_what_travels() {
     );
 }
 
+#[test]
+fn a_plan_may_be_changed_within_the_room_that_there_is() {
+    let world = world(2, 0);
+    let collectives = Collectives::new(&world);
+    let x = Tensors::<bf16>::new(&world, 4096, 0);
+    let want = expected(Operation::AllReduce, &x.host());
+    let planned = collectives.plan(Operation::AllReduce, &x.all(), &x.all());
+    let mut plan = planned.unwrap().unwrap();
+    plan.variant = Variant::TwoShot;
+    plan.form.warps = 16;
+    plan.ctas = 1;
+    let tensors = [&x.all()[..], &x.all()[..]];
+    collectives
+        .call_planned(Operation::AllReduce, tensors, &plan)
+        .unwrap();
+    world.synchronize().unwrap();
+    assert!(x.host() == want);
+    plan.ctas = 265;
+    let refused = collectives.call_planned(Operation::AllReduce, tensors, &plan);
+    let text = refused.unwrap_err().to_string();
+    assert!(
+        text.starts_with("all_reduce: `plan`: found TwoShot 2x16x1 in 265 CTAs"),
+        "{text}"
+    );
+}
+
 #[track_caller]
 fn refuses<T: Element>(
     operation: Operation,

@@ -1,7 +1,8 @@
-//! Times the kernels of collectives on the GPUs of a host, by graphs that all ranks replay at once.
+//! Times collectives on the GPUs of a host beside NCCL, interleaved in one process.
 //!
-//! `cargo bench -p tilekit-kernels --bench collectives [-- RANKS [FILTER]]` prints one line for each kernel and size: µs of a call, the median of
-//! graphs of many calls, and the bytes that a rank sends in a second. Each row is checked once against f64.
+//! `cargo bench -p tilekit-kernels --bench collectives [-- RANKS [OPERATION [tune]]]` prints one line for each operation and size: µs of a single call and of calls
+//! back to back, the medians of graphs that all ranks replay, and NCCL's time over ours. Tensors take turns so that they exceed L2. Each row is checked once: all ranks have the same bits, and they are those of f64
+//! up to half a step. With `tune` it times other plans besides.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,20 +11,33 @@
 )]
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tilekit::case::{BenchOptions, RanksContest};
 use tilekit::prelude::*;
-use tilekit::{Compiler, Event, Graph, LoadedKernel, Symmetric, World};
-use tilekit_kernels::collectives::one_shot::one_shot;
-use tilekit_kernels::collectives::packets::packets;
-use tilekit_kernels::collectives::two_shot::two_shot;
-use tilekit_kernels::collectives::{Collectives, Form, MOST_RANKS, Operation};
+use tilekit::{Nccl, World};
+use tilekit_kernels::collectives::{Collectives, Operation, Plan, Variant};
 
-const MOST_CTAS: usize = 528;
-const SLOT_BYTES: usize = 16384;
-const ROUNDS: usize = 9;
-const PERIOD: usize = 1 << 16;
+/// Bytes that the copies of a row exceed together.
+const BEYOND_L2: usize = 200 << 20;
+/// Elements that are drawn; longer tensors repeat them.
+const DRAWN: usize = 1 << 16;
+/// What a call moves in all: the whole tensor of an all-reduce, of others the longer one.
+const SIZES_KIB: [usize; 10] = [
+    8,
+    64,
+    256,
+    512,
+    1 << 10,
+    4 << 10,
+    16 << 10,
+    64 << 10,
+    256 << 10,
+    1 << 20,
+];
 
-fn pattern(seed: u64) -> Vec<bf16> {
+/// N(0, 1).
+fn normal(seed: u64) -> Vec<bf16> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut uniform = || {
         state ^= state << 13;
@@ -31,350 +45,219 @@ fn pattern(seed: u64) -> Vec<bf16> {
         state ^= state << 17;
         ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     };
-    (0..PERIOD)
-        .map(|_| {
-            let radius = (-2.0 * uniform().ln()).sqrt();
-            bf16::from_f64(radius * (std::f64::consts::TAU * uniform()).cos())
-        })
-        .collect()
+    let mut draw = |_| {
+        let radius = (-2.0 * uniform().ln()).sqrt();
+        bf16::from_f64(radius * (std::f64::consts::TAU * uniform()).cos())
+    };
+    (0..DRAWN).map(&mut draw).collect()
+}
+
+/// The tensors of one call.
+struct Copy {
+    x: Vec<Buffer<bf16>>,
+    out: Vec<Buffer<bf16>>,
+}
+
+impl Copy {
+    fn new(world: &World, drawn: &[Vec<bf16>], [of_x, of_result]: [usize; 2]) -> Copy {
+        let ranks = || world.devices().iter().zip(drawn);
+        let x = ranks().map(|(device, drawn)| {
+            let mut host = drawn[..of_x.min(DRAWN)].to_vec();
+            while host.len() < of_x {
+                let more = host.len().min(of_x - host.len());
+                host.extend_from_within(..more);
+            }
+            Buffer::from_slice(device, &host).unwrap()
+        });
+        let out = ranks().map(|(device, _)| {
+            let out = Buffer::new(device, of_result).unwrap();
+            out.fill_bytes(0xff).unwrap();
+            out
+        });
+        Copy {
+            x: x.collect(),
+            out: out.collect(),
+        }
+    }
+
+    fn tensors(&self) -> [Vec<&Buffer<bf16>>; 2] {
+        [&self.x, &self.out].map(|of_ranks| of_ranks.iter().collect())
+    }
 }
 
 struct Bed {
     world: Arc<World>,
-    events: Vec<[Event; 2]>,
-    patterns: Vec<Vec<bf16>>,
-    staging: Symmetric<bf16>,
-    counts: Symmetric<i32>,
-    epochs: Symmetric<i32>,
-    packet_staging: Symmetric<u64>,
-    packet_epochs: Symmetric<i32>,
+    collectives: Collectives,
+    nccl: Nccl,
+    drawn: Vec<Vec<bf16>>,
 }
 
-type Launch<'a> = Box<dyn Fn(usize) -> tilekit::Result<()> + 'a>;
-
 impl Bed {
-    fn new(ranks: usize) -> Bed {
-        let world = Arc::new(World::cuda(ranks).unwrap());
-        let events = world.devices().iter();
-        let events = events.map(|d| [Event::new(d).unwrap(), Event::new(d).unwrap()]);
-        Bed {
-            events: events.collect(),
-            patterns: (0..ranks as u64).map(|rank| pattern(rank + 1)).collect(),
-            staging: world
-                .symmetric(MOST_CTAS * 4 * ranks * SLOT_BYTES / 2)
-                .unwrap(),
-            counts: world.symmetric(MOST_CTAS * MOST_RANKS).unwrap(),
-            epochs: world.symmetric(MOST_CTAS).unwrap(),
-            packet_staging: world.symmetric(MOST_CTAS * 2 * ranks * 2048).unwrap(),
-            packet_epochs: world.symmetric(MOST_CTAS).unwrap(),
-            world,
-        }
-    }
-
-    fn ranks(&self) -> usize {
-        self.world.ranks()
-    }
-
-    fn buffers(&self, len: usize) -> (Vec<Buffer<bf16>>, Vec<Buffer<bf16>>) {
-        let x = self.world.devices().iter().zip(&self.patterns);
-        let x = x.map(|(device, pattern)| {
-            let host: Vec<bf16> = pattern.iter().copied().cycle().take(len).collect();
-            Buffer::from_slice(device, &host).unwrap()
-        });
-        let out = self.world.devices().iter();
-        let out = out.map(|device| {
-            let out = Buffer::new(device, len).unwrap();
-            out.fill_bytes(0xff).unwrap();
-            out
-        });
-        (x.collect(), out.collect())
-    }
-
-    fn streams(&self) -> &[Stream] {
-        self.world.streams()
-    }
-
-    fn synchronize(&self) {
-        self.world.synchronize().unwrap();
-    }
-
-    /// Microseconds of a call: the median, the least and the most.
-    fn time(&self, launch: &Launch<'_>, count: usize) -> [f64; 3] {
-        let graphs: Vec<Graph> = (0..self.ranks())
-            .map(|rank| {
-                let capture = || (0..count).try_for_each(|_| launch(rank));
-                self.streams()[rank].capture(capture).unwrap()
-            })
-            .collect();
-        let replay = || {
-            let of_ranks = self.streams().iter().zip(&graphs);
-            of_ranks.for_each(|(stream, graph)| stream.replay(graph).unwrap());
+    fn run(&self, operation: Operation, copy: &Copy, plan: Option<&Plan>) {
+        let [x, out] = copy.tensors();
+        let done = match (plan, operation) {
+            (Some(plan), _) => self.collectives.call_planned(operation, [&x, &out], plan),
+            (None, Operation::AllReduce) => self.collectives.all_reduce(&x, &out),
+            (None, Operation::ReduceScatter) => self.collectives.reduce_scatter(&x, &out),
+            (None, Operation::AllGather) => self.collectives.all_gather(&x, &out),
+            (None, Operation::AllToAll) => self.collectives.all_to_all(&x, &out),
         };
-        self.time_of(count, &replay)
+        done.unwrap();
     }
 
-    /// The same of work that is put on the streams of all ranks.
-    fn time_of(&self, count: usize, replay: &dyn Fn()) -> [f64; 3] {
-        let mut found = Vec::new();
-        for _ in 0..ROUNDS {
-            self.synchronize();
-            let of_ranks = || self.events.iter().zip(self.streams());
-            of_ranks().for_each(|([start, _], stream)| start.record(stream).unwrap());
-            replay();
-            of_ranks().for_each(|([_, end], stream)| end.record(stream).unwrap());
-            self.synchronize();
-            let of_ranks = self.events.iter();
-            let of_ranks = of_ranks.map(|[a, b]| f64::from(b.milliseconds_since(a).unwrap()) * 1e3);
-            found.push(of_ranks.fold(0.0, f64::max) / count as f64);
+    fn run_nccl(&self, operation: Operation, copy: &Copy) -> tilekit::Result<()> {
+        let [x, out] = copy.tensors();
+        match operation {
+            Operation::AllReduce => self.nccl.all_reduce(&self.world, &x, &out),
+            Operation::ReduceScatter => self.nccl.reduce_scatter(&self.world, &x, &out),
+            Operation::AllGather => self.nccl.all_gather(&self.world, &x, &out),
+            Operation::AllToAll => self.nccl.all_to_all(&self.world, &x, &out),
         }
-        found.sort_by(f64::total_cmp);
-        [found[ROUNDS / 2], found[0], found[ROUNDS - 1]]
     }
 
-    fn check(&self, out: &[Buffer<bf16>], what: &str) {
-        let first = out[0].to_vec().unwrap();
-        for (rank, out) in out.iter().enumerate() {
+    /// What `rank` must have at a place of its result.
+    fn want(&self, operation: Operation, [of_x, rank, at]: [usize; 3]) -> f64 {
+        let ranks = self.drawn.len();
+        let piece = of_x / ranks;
+        let x = |rank: usize, at: usize| self.drawn[rank][at % DRAWN].to_f64();
+        let sum = |at: usize| (0..ranks).map(|rank| x(rank, at)).sum();
+        match operation {
+            Operation::AllReduce => sum(at),
+            Operation::ReduceScatter => sum(rank * piece + at),
+            Operation::AllGather => x(at / of_x, at % of_x),
+            Operation::AllToAll => x(at / piece, rank * piece + at % piece),
+        }
+    }
+
+    /// Every element of short results, and some of long ones.
+    fn check(&self, operation: Operation, copy: &Copy, what: &str) {
+        let of_x = copy.x[0].len();
+        let mut first = Vec::new();
+        for (rank, out) in copy.out.iter().enumerate() {
             let got = out.to_vec().unwrap();
-            assert!(got == first, "{what}: rank {rank} has other bits");
+            let step = (got.len() / 100_000).max(1) | 1;
+            for at in (0..got.len()).step_by(step).chain([got.len() - 1]) {
+                let (got, want) = (got[at].to_f64(), self.want(operation, [of_x, rank, at]));
+                let is_close = (got - want).abs() <= 4e-3 * want.abs() + 1e-6;
+                assert!(is_close, "{what}: rank {rank}, {at}: {got} and not {want}");
+            }
+            if rank == 0 {
+                first = got;
+            } else if operation == Operation::AllReduce {
+                assert!(got == first, "{what}: rank {rank} has other bits");
+            }
+            out.fill_bytes(0xff).unwrap();
         }
-        let step = (first.len() / 200_000).max(1) | 1;
-        for at in (0..first.len()).step_by(step).chain([first.len() - 1]) {
-            let sum: f64 = self.patterns.iter().map(|p| p[at % PERIOD].to_f64()).sum();
-            let got = first[at].to_f64();
-            assert!(
-                (got - sum).abs() <= 4e-3 * sum.abs() + 1e-6,
-                "{what}: {at}: {got} and not {sum}"
+    }
+
+    fn row(&self, operation: Operation, kib: usize, tunes: bool) {
+        let (ranks, whole) = (self.world.ranks(), kib << 9);
+        let lengths = match operation {
+            Operation::AllReduce | Operation::AllToAll => [whole, whole],
+            Operation::ReduceScatter => [whole, whole / ranks],
+            Operation::AllGather => [whole / ranks, whole],
+        };
+        let copies = (BEYOND_L2 / (kib << 11) + 1).min(12);
+        let copies: Vec<Copy> = (0..copies)
+            .map(|_| Copy::new(&self.world, &self.drawn, lengths))
+            .collect();
+        let [x, out] = copies[0].tensors();
+        let plan = self.collectives.plan(operation, &x, &out).unwrap().unwrap();
+        let mut plans = vec![plan];
+        if tunes {
+            plans.extend(others(&plan, kib << 10));
+        }
+        plans.retain(|plan| {
+            let done = self.collectives.call_planned(operation, [&x, &out], plan);
+            if let Err(error) = done {
+                println!("{error}");
+                return false;
+            }
+            self.world.synchronize().unwrap();
+            self.check(operation, &copies[0], &plan.to_string());
+            true
+        });
+        let options = BenchOptions {
+            samples: 11,
+            rounds: 7,
+            slice: Duration::from_millis(4),
+            rest: Duration::from_millis(1),
+            ..BenchOptions::default()
+        };
+        let mut contest = RanksContest::new(&self.world, options, copies.len());
+        let copies = &copies;
+        for (at, plan) in plans.iter().enumerate() {
+            let chosen = (at > 0).then_some(plan);
+            contest.add(&plan.to_string(), move |copy| {
+                self.run(operation, &copies[copy], chosen);
+                Ok(())
+            });
+        }
+        contest.add("NCCL", move |copy| self.run_nccl(operation, &copies[copy]));
+        let timing = contest.hold().unwrap();
+        let nccl = timing.entrants.last().unwrap();
+        let us = |series: &tilekit::case::Series| series.median_ms() * 1e3;
+        for entrant in &timing.entrants[..timing.entrants.len() - 1] {
+            println!(
+                "{:14} {kib:8} KiB {:8.2} {:8.2} us, NCCL {:8.2} {:8.2} us: {:5.2} {:5.2} | {}",
+                operation.name(),
+                us(&entrant.single),
+                us(&entrant.back_to_back),
+                us(&nccl.single),
+                us(&nccl.back_to_back),
+                nccl.single.ratio_to(&entrant.single),
+                nccl.back_to_back.ratio_to(&entrant.back_to_back),
+                entrant.name
             );
         }
     }
-
-    /// One row: launched twice by itself and checked, then timed.
-    fn row(&self, what: &str, len: usize, out: &[Buffer<bf16>], launch: &Launch<'_>) {
-        for _ in 0..3 {
-            (0..self.ranks()).for_each(|rank| launch(rank).unwrap());
-        }
-        self.synchronize();
-        self.check(out, what);
-        let bytes = len * 2;
-        let count = if bytes > 32 << 20 { 5 } else { 100 };
-        let [median, least, most] = self.time(launch, count);
-        self.check(out, what);
-        let rate =
-            bytes as f64 * 2.0 * (self.ranks() - 1) as f64 / self.ranks() as f64 / median / 1e3;
-        println!(
-            "{:9} KiB {what:28} {median:8.2} us ({least:.2} to {most:.2}) bus {rate:6.1} GB/s",
-            bytes >> 10
-        );
-    }
 }
 
-fn load<H>(bed: &Bed, kernel: &tilekit::CompiledKernel<H>) -> Vec<LoadedKernel<H>> {
-    let devices = bed.world.devices().iter();
-    devices.map(|d| kernel.clone().load(d).unwrap()).collect()
-}
-
-fn one<const WARPS: usize>(bed: &Bed, accesses: usize, most: usize, sizes: &[usize]) {
-    let form = Form {
-        ranks: bed.ranks(),
-        warps: WARPS,
-        accesses,
-        is_aligned: true,
+/// Other plans for so many bytes.
+fn others(plan: &Plan, bytes: usize) -> Vec<Plan> {
+    let of = |variant, warps, accesses, by_load| {
+        let mut plan = Plan { variant, ..*plan };
+        plan.form.warps = warps;
+        plan.form.accesses = accesses;
+        plan.form.by_load = by_load;
+        let chunks = bytes.div_ceil(plan.form.chunk_bytes());
+        plan.ctas = chunks.clamp(1, 264);
+        plan
     };
-    let kernel = fixed(one_shot::<bf16, WARPS, true>, form)
-        .compile(&Compiler::default())
-        .unwrap();
-    let kernels = load(bed, &kernel);
-    for &bytes in sizes {
-        let len = bytes / 2;
-        let (x, out) = bed.buffers(len);
-        let ctas = len.div_ceil(form.chunk::<bf16>()).min(most);
-        let launch: Launch<'_> = Box::new(|rank| {
-            kernels[rank].launch(
-                &bed.streams()[rank],
-                grid(ctas),
-                (
-                    &x[rank],
-                    &out[rank],
-                    bed.staging.part(rank),
-                    bed.staging.peers(rank),
-                    bed.counts.part(rank),
-                    bed.counts.peers(rank),
-                    bed.epochs.part(rank),
-                    rank as i32,
-                    len as i64,
-                    0,
-                    0,
-                ),
-            )
-        });
-        bed.row(&format!("one_shot {form} ctas {ctas}"), len, &out, &launch);
-    }
-}
-
-fn two<const WARPS: usize>(bed: &Bed, accesses: usize, most: usize, sizes: &[usize]) {
-    let form = Form {
-        ranks: bed.ranks(),
-        warps: WARPS,
-        accesses,
-        is_aligned: true,
-    };
-    let kernel = fixed(two_shot::<bf16, WARPS>, form)
-        .compile(&Compiler::default())
-        .unwrap();
-    let kernels = load(bed, &kernel);
-    for &bytes in sizes {
-        let len = bytes / 2;
-        let (x, out) = bed.buffers(len);
-        let ctas = len.div_ceil(form.chunk::<bf16>() * form.ranks).min(most);
-        let launch: Launch<'_> = Box::new(|rank| {
-            kernels[rank].launch(
-                &bed.streams()[rank],
-                grid(ctas),
-                (
-                    &x[rank],
-                    &out[rank],
-                    bed.staging.part(rank),
-                    bed.staging.peers(rank),
-                    bed.counts.part(rank),
-                    bed.counts.peers(rank),
-                    bed.epochs.part(rank),
-                    rank as i32,
-                    len as i64,
-                ),
-            )
-        });
-        bed.row(&format!("two_shot {form} ctas {ctas}"), len, &out, &launch);
-    }
-}
-
-fn few<const WARPS: usize>(bed: &Bed, accesses: usize, sizes: &[usize]) {
-    let form = Form {
-        ranks: bed.ranks(),
-        warps: WARPS,
-        accesses,
-        is_aligned: true,
-    };
-    let kernel = fixed(packets::<bf16, WARPS, true>, form)
-        .compile(&Compiler::default())
-        .unwrap();
-    let kernels = load(bed, &kernel);
-    for &bytes in sizes {
-        let (len, words) = (bytes / 2, bytes / 4);
-        let ctas = words.div_ceil(WARPS * 32 * accesses);
-        if ctas > MOST_CTAS {
-            continue;
-        }
-        let (x, out) = bed.buffers(len);
-        let launch: Launch<'_> = Box::new(|rank| {
-            kernels[rank].launch(
-                &bed.streams()[rank],
-                grid(ctas),
-                (
-                    &x[rank],
-                    &out[rank],
-                    bed.packet_staging.part(rank),
-                    bed.packet_staging.peers(rank),
-                    bed.packet_epochs.part(rank),
-                    rank as i32,
-                    words as i32,
-                    0,
-                    0,
-                ),
-            )
-        });
-        bed.row(&format!("packets {form} ctas {ctas}"), len, &out, &launch);
-    }
-}
-
-/// What a program calls, beside the time of a graph of it: all operations of the sizes that NCCL is timed at.
-fn called(bed: &Bed, operation: Operation, sizes: &[usize]) {
-    let ranks = bed.ranks();
-    let collectives = Collectives::new(&bed.world);
-    for &bytes in sizes {
-        let whole = bytes / 2;
-        let [of_x, of_result] = match operation {
-            Operation::AllReduce => [whole, whole],
-            Operation::ReduceScatter => [whole, whole / ranks],
-            Operation::AllGather => [whole / ranks, whole],
-            Operation::AllToAll => [whole, whole],
-        };
-        let ((x, _), (_, out)) = (bed.buffers(of_x), bed.buffers(of_result));
-        let (x, out): (Vec<_>, Vec<_>) = (x.iter().collect(), out.iter().collect());
-        let call = || {
-            match operation {
-                Operation::AllReduce => collectives.all_reduce(&x, &out),
-                Operation::ReduceScatter => collectives.reduce_scatter(&x, &out),
-                Operation::AllGather => collectives.all_gather(&x, &out),
-                Operation::AllToAll => collectives.all_to_all(&x, &out),
-            }
-            .unwrap();
-            Ok(())
-        };
-        call().unwrap();
-        bed.world.synchronize().unwrap();
-        let count = if bytes > 32 << 20 { 5 } else { 100 };
-        let graph = bed
-            .world
-            .capture(|| (0..count).try_for_each(|_| call()))
-            .unwrap();
-        let replay = || bed.world.replay(&graph).unwrap();
-        let [median, least, most] = bed.time_of(count, &replay);
-        let plan = collectives.plan(operation, &x, &out).unwrap().unwrap();
-        println!(
-            "{:9} KiB {operation:?} {median:8.2} us ({least:.2} to {most:.2}) {plan}",
-            bytes >> 10
-        );
-    }
+    let one = Variant::OneShot;
+    vec![
+        of(one, 16, 2, false),
+        of(one, 16, 2, true),
+        of(one, 16, 4, false),
+        of(one, 16, 4, true),
+        of(one, 8, 4, true),
+    ]
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|w| !w.starts_with('-'))
-        .collect();
+    let words = std::env::args().skip(1);
+    let words: Vec<String> = words.filter(|word| !word.starts_with('-')).collect();
     let ranks = words.first().map_or(2, |ranks| ranks.parse().unwrap());
-    let filter = words.get(1).map_or("", String::as_str);
-    let bed = Bed::new(ranks);
-    println!("{} x {}", bed.world.devices()[0].facts().name, ranks);
-    let (kib, mib) = (1 << 10, 1 << 20);
-    let small = [8 * kib, 64 * kib, 256 * kib, 512 * kib, mib];
-    let middle = [mib, 4 * mib, 16 * mib];
-    let large = [64 * mib, 256 * mib, 1024 * mib];
-    let all = [&small[..], &middle[1..], &large[..]].concat();
-    if "called".contains(filter) {
-        for operation in [
-            Operation::AllReduce,
-            Operation::AllGather,
-            Operation::ReduceScatter,
-        ] {
-            called(&bed, operation, &all);
+    let name = words.get(1).map_or("", String::as_str);
+    let tunes = words.get(2).is_some_and(|word| word == "tune");
+    let world = Arc::new(World::cuda(ranks).unwrap());
+    let bed = Bed {
+        collectives: Collectives::new(&world),
+        nccl: Nccl::new(&world).unwrap(),
+        drawn: (1..=ranks as u64).map(normal).collect(),
+        world,
+    };
+    let of_rank = &bed.world.devices()[0].facts().name;
+    println!("{ranks} x {of_rank}, NCCL {}", bed.nccl.version());
+    let all = [
+        Operation::AllReduce,
+        Operation::AllGather,
+        Operation::ReduceScatter,
+        Operation::AllToAll,
+    ];
+    for operation in all.into_iter().filter(|each| each.name().contains(name)) {
+        for kib in SIZES_KIB {
+            bed.row(operation, kib, tunes && (1024..1 << 20).contains(&kib));
         }
-        called(&bed, Operation::AllToAll, &[8 * kib, mib, 64 * mib]);
-    }
-    if "packets".contains(filter) {
-        few::<8>(&bed, 1, &small);
-        few::<16>(&bed, 1, &small);
-        few::<16>(&bed, 2, &small);
-        few::<8>(&bed, 2, &small);
-    }
-    if "one_shot".contains(filter) {
-        one::<8>(&bed, 1, 528, &[&small[2..], &middle[1..]].concat());
-        one::<16>(
-            &bed,
-            1,
-            264,
-            &[&small[2..], &middle[1..], &large[..1]].concat(),
-        );
-        one::<16>(&bed, 2, 264, &[&middle[..], &large[..1]].concat());
-        one::<8>(&bed, 2, 264, &[&middle[..], &large[..1]].concat());
-        one::<8>(&bed, 2, 528, &[&middle[1..], &large[..1]].concat());
-        one::<8>(&bed, 4, 528, &[&middle[1..], &large[..1]].concat());
-    }
-    if "two_shot".contains(filter) {
-        two::<16>(&bed, 2, 264, &[&middle[1..], &large[..1]].concat());
-    }
-    if "large".contains(filter) {
-        one::<16>(&bed, 2, 264, &large[1..]);
-        one::<8>(&bed, 4, 528, &large[1..]);
     }
 }

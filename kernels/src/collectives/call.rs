@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Compiler, World, WorldKernel};
 
-use super::check::{Call, OfRanks};
+use super::check::{Call, OfRanks, check_plan};
 use super::error::Result;
 use super::form::Form;
 use super::one_shot::one_shot;
@@ -154,6 +154,25 @@ impl Collectives {
         Ok(call.need(&self.world).plan())
     }
 
+    /// The same as the call of `operation`, by a plan that the program has changed: to find out which one is the fastest.
+    ///
+    /// # Errors
+    /// As for [`all_reduce`](Collectives::all_reduce), and for a plan that there is no kernel or no room for.
+    pub fn call_planned<T: Reduced>(
+        &self,
+        operation: Operation,
+        [x, out]: [OfRanks<'_, T>; 2],
+        plan: &Plan,
+    ) -> Result<()> {
+        let call = Call::check(&self.world, operation, [x, out])?;
+        let need = call.need(&self.world);
+        check_plan(&need, plan)?;
+        if need.plan().is_none() {
+            return Ok(());
+        }
+        self.run(&call, plan)
+    }
+
     fn call<T: Reduced>(
         &self,
         operation: Operation,
@@ -161,15 +180,21 @@ impl Collectives {
         out: OfRanks<'_, T>,
     ) -> Result<()> {
         let call = Call::check(&self.world, operation, [x, out])?;
-        let Some(plan) = call.need(&self.world).plan() else {
-            return Ok(());
-        };
+        match call.need(&self.world).plan() {
+            Some(plan) => self.run(&call, &plan),
+            None => Ok(()),
+        }
+    }
+
+    fn run<T: Reduced>(&self, call: &Call<'_, T>, plan: &Plan) -> Result<()> {
         match (plan.variant, plan.form.warps) {
-            (Variant::Packets, _) if operation.sums() => self.packets::<T, 8, true>(&call, &plan),
-            (Variant::Packets, _) => self.packets::<T, 8, false>(&call, &plan),
-            (Variant::TwoShot, _) => self.two_shot::<T, 16>(&call, &plan),
-            (Variant::OneShot, 8) => self.one_shot_of::<T, 8>(&call, &plan),
-            (Variant::OneShot, _) => self.one_shot_of::<T, 16>(&call, &plan),
+            (Variant::Packets, _) if call.operation.sums() => {
+                self.packets::<T, 8, true>(call, plan)
+            }
+            (Variant::Packets, _) => self.packets::<T, 8, false>(call, plan),
+            (Variant::TwoShot, _) => self.two_shot::<T, 16>(call, plan),
+            (Variant::OneShot, 8) => self.one_shot_of::<T, 8>(call, plan),
+            (Variant::OneShot, _) => self.one_shot_of::<T, 16>(call, plan),
         }
     }
 

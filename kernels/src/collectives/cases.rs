@@ -49,6 +49,7 @@ fn one_shot_case<T: Float + DeviceElement, const SUMS: bool>(
         warps: WARPS,
         accesses: 1,
         is_aligned: !scatters && SUMS,
+        by_load: ranks.is_multiple_of(2),
     };
     let pieces = if scatters { ranks } else { 1 };
     let of = |name: &str, rank| format!("{name} of rank {rank}");
@@ -147,6 +148,7 @@ fn all_reduce_two_shot(case: &mut Case) -> CaseResult {
         warps: WARPS,
         accesses: 1,
         is_aligned: true,
+        by_load: false,
     };
     let shared = Staging::<bf16>::new(case, ctas)?;
     all_reduce_case::<bf16>(case, 2, |case, x, out| {
@@ -173,6 +175,7 @@ fn packets_case<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
         warps: WARPS,
         accesses: case.size("words"),
         is_aligned: true,
+        by_load: false,
     };
     let words = len * size_of::<T>() / 4;
     let ctas = words.div_ceil(32 * WARPS * form.accesses);

@@ -4,8 +4,10 @@ use tilekit::prelude::*;
 use tilekit::{Buffer, World};
 
 use super::error::{Error, Result};
+use super::exchange::SLOT_BYTES;
 use super::form::MOST_RANKS;
-use super::plan::{Need, Operation};
+use super::packets::PACKETS;
+use super::plan::{Need, Operation, Plan, Variant};
 
 /// The tensors of all ranks.
 pub(super) type OfRanks<'a, T> = &'a [&'a Buffer<T>];
@@ -157,4 +159,32 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// A plan that there is a kernel and room for.
+pub(super) fn check_plan(need: &Need, plan: &Plan) -> Result<()> {
+    let (form, most) = (plan.form, need.most_ctas(plan.variant));
+    let (warps, room): (&[usize], bool) = match plan.variant {
+        Variant::Packets => (&[8], form.packets() <= PACKETS),
+        Variant::OneShot => (&[8, 16], form.chunk_bytes() <= SLOT_BYTES),
+        Variant::TwoShot => (&[16], form.chunk_bytes() <= SLOT_BYTES),
+    };
+    let is_whole = need.form(form.warps, form.accesses).is_aligned || !form.is_aligned;
+    let computes = match plan.variant {
+        Variant::Packets => need.bytes().is_multiple_of(4) && plan.ctas == need.packet_ctas(form),
+        Variant::OneShot => true,
+        Variant::TwoShot => need.operation == Operation::AllReduce,
+    };
+    let is_form = form.ranks == need.ranks && form.accesses > 0 && warps.contains(&form.warps);
+    Report(need.operation).unless(
+        is_form && room && is_whole && computes && (1..=most).contains(&plan.ctas),
+        "plan",
+        || plan.to_string(),
+        || {
+            let Need { ranks, len, .. } = need;
+            format!(
+                "one for pieces of {len} elements on {ranks} ranks, of {warps:?} warps, {SLOT_BYTES} bytes or {PACKETS} packets for a CTA, and 1 to {most} CTAs"
+            )
+        },
+    )
 }

@@ -21,6 +21,8 @@ pub struct Form {
     pub accesses: usize,
     /// Pieces begin at multiples of 16 bytes, so that all accesses have 16 bytes but those at the end.
     pub is_aligned: bool,
+    /// Waits acquire by a load behind the poll, and not by a fence, which also waits for what the CTA has stored.
+    pub by_load: bool,
 }
 
 impl Form {
@@ -32,6 +34,11 @@ impl Form {
     /// Bytes of a chunk.
     pub fn chunk_bytes(self) -> usize {
         self.warps * 32 * self.accesses * ACCESS_BYTES
+    }
+
+    /// Packets of a CTA: one word for each access.
+    pub fn packets(self) -> usize {
+        self.warps * 32 * self.accesses
     }
 
     /// The places of a chunk's elements: neighbouring threads have neighbouring 16 bytes.
@@ -66,8 +73,10 @@ impl fmt::Display for Form {
             warps,
             accesses,
             is_aligned,
+            by_load,
         } = self;
         let lies = if *is_aligned { "" } else { "+ragged" };
-        write!(f, "{ranks}x{warps}x{accesses}{lies}")
+        let acquires = if *by_load { "+load" } else { "" };
+        write!(f, "{ranks}x{warps}x{accesses}{lies}{acquires}")
     }
 }

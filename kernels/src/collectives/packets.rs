@@ -34,7 +34,7 @@ pub fn packets<T: Float, const WARPS: usize, const SUMS: bool>(
 ) {
     let epoch = epochs.at(program_id(0)).relaxed().atomic_add(1).old();
     let layout = Blocked::new([form.accesses], [32], [form.warps], [0]);
-    let of_cta = form.warps * 32 * form.accesses;
+    let of_cta = form.packets();
     let lanes = arange(0..of_cta, layout);
     let first = program_id(0) * of_cta;
     let inside = first + lanes < words;

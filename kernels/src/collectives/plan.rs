@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::form::{Form, MOST_RANKS};
-use super::packets::PACKETS;
 
 /// CTAs that workspaces have room for: two on each multiprocessor of an H100.
 pub(super) const MOST_CTAS: usize = 264;
@@ -126,18 +125,18 @@ impl Need {
     }
 
     /// CTAs of a launch at most, which wait for those of other ranks and so all run at a time.
-    fn most_ctas(&self, variant: Variant) -> usize {
+    pub(super) fn most_ctas(&self, variant: Variant) -> usize {
         match variant {
             Variant::Packets => MOST_PACKET_CTAS.min(4 * self.multiprocessors),
             Variant::OneShot | Variant::TwoShot => MOST_CTAS.min(2 * self.multiprocessors),
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.len * self.element_bytes
     }
 
-    fn form(&self, warps: usize, accesses: usize) -> Form {
+    pub(super) fn form(&self, warps: usize, accesses: usize) -> Form {
         let [of_x, of_result] = self.operation.pieces(self.ranks);
         let is_whole = self.bytes().is_multiple_of(16);
         Form {
@@ -145,6 +144,7 @@ impl Need {
             warps,
             accesses,
             is_aligned: is_whole || of_x.max(of_result) == 1,
+            by_load: false,
         }
     }
 
@@ -172,10 +172,13 @@ impl Need {
             return None;
         }
         let form = self.form(8, accesses);
-        let of_cta = form.warps * 32 * accesses;
-        debug_assert!(of_cta <= PACKETS, "a CTA has room for its packets");
         let sent = 2 * self.bytes() * (self.ranks - 1);
-        Some(self.of(Variant::Packets, form, words.div_ceil(of_cta), sent))
+        Some(self.of(Variant::Packets, form, self.packet_ctas(form), sent))
+    }
+
+    /// CTAs of which each sends its packets at once.
+    pub(super) fn packet_ctas(&self, form: Form) -> usize {
+        (self.bytes() / 4).div_ceil(form.packets().max(1))
     }
 
     fn one_shot(&self) -> Plan {
