@@ -8,7 +8,7 @@ use super::form::{Form, MOST_RANKS};
 pub(super) const SLOTS: usize = 4;
 
 /// Bytes of a slot for the chunk of one rank.
-pub(super) const SLOT_BYTES: usize = 32768;
+pub(super) const SLOT_BYTES: usize = 16384;
 
 /// What the CTAs with one index on all ranks hand to each other, in *steps*: in each, a CTA stores a chunk into memory of each other rank, signals there,
 /// waits for the signals of all, and reads what came. CTAs of different index have nothing in common, so there is no barrier of the grid.
@@ -90,18 +90,15 @@ impl<T: Element> Exchange<T> {
             .atomic_add(1);
     }
 
-    /// Waits until all other ranks have sent a step.
+    /// Waits until all other ranks have sent a step. It polls relaxed, and acquires by one load of the counts that it has seen: a fence, as an acquiring poll has it, would also wait until
+    /// what this CTA has stored for the next step has arrived. That load comes after the polls in coherence order, so it reads what they read or a later addition.
     #[device]
     pub(super) fn wait(self, form: Form, step: Scalar<i32>) {
         let rank = arange(0..MOST_RANKS, Coalesced);
         let is_peer = (rank < form.ranks) & (rank != self.rank);
         let count = self.counts.at(program_id(0) * MOST_RANKS + rank);
         let count = count.mask(is_peer).scope(Scope::Sys);
-        if form.by_load {
-            count.relaxed().atomic_poll(|seen| seen - step > 0);
-            let _ = count.acquire().atomic_load();
-        } else {
-            count.acquire().atomic_poll(|seen| seen - step > 0);
-        }
+        count.relaxed().atomic_poll(|seen| seen - step > 0);
+        let _ = count.acquire().atomic_load();
     }
 }

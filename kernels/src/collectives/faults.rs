@@ -23,7 +23,6 @@ const FORM: Form = Form {
     warps: 1,
     accesses: 1,
     is_aligned: true,
-    by_load: false,
 };
 
 /// One step between two ranks: each gets what the other one has.

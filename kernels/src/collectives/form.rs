@@ -21,8 +21,6 @@ pub struct Form {
     pub accesses: usize,
     /// Pieces begin at multiples of 16 bytes, so that all accesses have 16 bytes but those at the end.
     pub is_aligned: bool,
-    /// Waits acquire by a load behind the poll, and not by a fence, which also waits for what the CTA has stored.
-    pub by_load: bool,
 }
 
 impl Form {
@@ -73,10 +71,8 @@ impl fmt::Display for Form {
             warps,
             accesses,
             is_aligned,
-            by_load,
         } = self;
         let lies = if *is_aligned { "" } else { "+ragged" };
-        let acquires = if *by_load { "+load" } else { "" };
-        write!(f, "{ranks}x{warps}x{accesses}{lies}{acquires}")
+        write!(f, "{ranks}x{warps}x{accesses}{lies}")
     }
 }

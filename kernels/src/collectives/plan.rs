@@ -107,11 +107,11 @@ impl fmt::Display for Plan {
     }
 }
 
-/// What a launch takes before the first byte, in microseconds, by variant: the launch itself, and one way over the link for each step.
-const START_US: [f64; 3] = [2.6, 6.5, 11.0];
+/// What a launch takes before the first byte, in microseconds, by variant: measured between two H100, launches back to back (`bench/results/several_gpus.md`).
+const START_US: [f64; 3] = [2.6, 5.0, 9.0];
 
-/// Bytes that a rank sends in a microsecond, by variant.
-const BYTES_PER_US: f64 = 350e3;
+/// Bytes that a rank sends in a microsecond, measured there.
+const BYTES_PER_US: f64 = 335e3;
 
 impl Need {
     /// The kernel that the model expects to be the fastest; none if nothing is to be done.
@@ -144,7 +144,6 @@ impl Need {
             warps,
             accesses,
             is_aligned: is_whole || of_x.max(of_result) == 1,
-            by_load: false,
         }
     }
 
@@ -164,16 +163,14 @@ impl Need {
         if !self.bytes().is_multiple_of(4) {
             return None;
         }
-        let words = self.bytes() / 4;
-        // A word for each thread, or two where that would take too many CTAs.
-        let most_threads = 256 * self.most_ctas(Variant::Packets);
-        let accesses = words.div_ceil(most_threads.max(1));
-        if accesses > 2 {
+        // A word for each thread: with more of them, polls of one thread follow each other, and signals are faster.
+        let form = self.form(8, 1);
+        let ctas = self.packet_ctas(form);
+        if ctas > self.most_ctas(Variant::Packets) {
             return None;
         }
-        let form = self.form(8, accesses);
         let sent = 2 * self.bytes() * (self.ranks - 1);
-        Some(self.of(Variant::Packets, form, self.packet_ctas(form), sent))
+        Some(self.of(Variant::Packets, form, ctas, sent))
     }
 
     /// CTAs of which each sends its packets at once.
