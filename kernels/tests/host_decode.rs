@@ -6,7 +6,7 @@
 )]
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Cache, Error, Options};
+use tilekit_kernels::attention::{Attention, Cache, CacheScales, Error, Options};
 
 /// Numbers that repeat after no tensor's extent.
 fn numbers(len: usize, seed: usize) -> Vec<bf16> {
@@ -71,6 +71,7 @@ fn pages_are_read_in_the_order_of_the_table() {
             values: &values,
             lengths: &of_lengths,
             table: Some(&of_table),
+            scales: None,
             checked: true,
         };
         let result = attention.decode(&stream, &of_q, &cache, &options).unwrap();
@@ -128,6 +129,7 @@ fn splits_of_a_long_cache_are_merged() {
             values: &values,
             lengths: &lengths,
             table: None,
+            scales: None,
             checked: true,
         };
         let options = Options::default();
@@ -168,6 +170,7 @@ fn lengths_and_pages_outside_of_the_cache_are_found() {
             values: &pages,
             lengths: &lengths,
             table: Some(&table),
+            scales: None,
             checked: true,
         };
         let attention = Attention::new(&device);
@@ -206,6 +209,7 @@ fn refused(
         values: &values,
         lengths: &lengths,
         table: (entries > 0).then_some(&table),
+        scales: None,
         checked: false,
     };
     match Attention::new(&device).decode(&stream, &q, &cache, options) {
@@ -223,7 +227,7 @@ fn caches_that_do_not_fit_are_named() {
         (
             [q, [3, 1, 32, 64], [3, 1, 32, 64]],
             [2, 0],
-            "`cache.keys`: found batch 3; expected 2, that of q, without a table of pages",
+            "`cache.keys`: found batch 3; expected 2, one for each sequence, without a table of pages",
         ),
         (
             [q, [2, 3, 32, 64], [2, 3, 32, 64]],
@@ -243,7 +247,7 @@ fn caches_that_do_not_fit_are_named() {
         (
             [q, x, x],
             [1, 0],
-            "`cache.lengths`: found 1 elements; expected 2, one for each sequence of q",
+            "`cache.lengths`: found 1 elements; expected 2, one for each sequence",
         ),
         (
             [q, x, x],
@@ -276,5 +280,131 @@ fn caches_that_do_not_fit_are_named() {
             ..none
         },
         "attention: `options.chunk`: found a value; expected none: a sequence has the length that cache.lengths says, and its last query is at its last key",
+    );
+}
+
+/// A cache of e4m3 in pages, with a factor for each token of the keys and one for all values.
+#[test]
+fn elements_of_8_bits_are_multiplied_by_their_scales() {
+    const DEPTH: usize = 64;
+    const PAGE: usize = 16;
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let narrow = |seed: usize| -> Vec<E4m3> {
+        let numbers = numbers(8 * 2 * PAGE * DEPTH, seed);
+        let numbers = numbers.iter().map(|x| E4m3::from_f32(x.to_f32()));
+        numbers.collect()
+    };
+    let host = [narrow(1), narrow(2)];
+    let buffers = [0, 1].map(|at| Buffer::from_slice(&device, &host[at]).unwrap());
+    let [keys, values] = [0, 1].map(|at| buffers[at].view([8, 2, PAGE, DEPTH]));
+    let of_tokens: Vec<f32> = (0..8 * PAGE * 2)
+        .map(|at| 0.5 + (at % 13) as f32 / 8.0)
+        .collect();
+    let [of_keys, of_values] =
+        [&of_tokens[..], &[1.5]].map(|scales| Buffer::from_slice(&device, scales).unwrap());
+    // In the order page, token, head.
+    let scales = CacheScales {
+        keys: &of_keys.view([8, 2, PAGE]).with_strides([2 * PAGE, 1, 2]),
+        values: &of_values.view([8, 2, PAGE]).with_strides([0, 0, 0]),
+    };
+    let table = [7, 2, 0, 3, 1, 6];
+    let of_table = Buffer::from_slice(&device, &table).unwrap();
+    let lengths = [37, 5];
+    let of_lengths = Buffer::from_slice(&device, &lengths.map(|x| x as i32)).unwrap();
+    let cache = Cache {
+        keys: &keys,
+        values: &values,
+        lengths: &of_lengths,
+        table: Some(&of_table),
+        scales: Some(scales),
+        checked: true,
+    };
+    let q = numbers(2 * 4 * DEPTH, 3);
+    let of_q = Buffer::from_slice(&device, &q).unwrap();
+    let options = Options::default();
+    let result = Attention::new(&device)
+        .decode(&stream, &of_q.view([2, 4, 1, DEPTH]), &cache, &options)
+        .unwrap();
+    stream.synchronize().unwrap();
+    let out = result.out.to_vec().unwrap();
+    for row in 0..2 * 4 {
+        let (batch, head) = (row / 4, row % 4 / 2);
+        let rows = |side: usize| -> Vec<Vec<bf16>> {
+            let row = |key: usize| {
+                let page = table[batch * 3 + key / PAGE] as usize;
+                let line = (page * 2 + head) * PAGE + key % PAGE;
+                let of_token = of_tokens[(page * PAGE + key % PAGE) * 2 + head];
+                let scale = [of_token, 1.5][side];
+                let elements = host[side][line * DEPTH..][..DEPTH].iter();
+                elements
+                    .map(|x| bf16::from_f32(x.to_f64() as f32 * scale))
+                    .collect()
+            };
+            (0..lengths[batch]).map(row).collect()
+        };
+        let [k, v] = [rows(0), rows(1)];
+        let [k, v] = [&k, &v].map(|rows| rows.iter().map(|row| &row[..]).collect::<Vec<_>>());
+        let wanted = attend(&q[row * DEPTH..][..DEPTH], &k, &v);
+        for (column, wanted) in wanted.iter().enumerate() {
+            let found = out[row * DEPTH + column].to_f64();
+            assert!(
+                (found - wanted).abs() <= 1e-2,
+                "row {row}, column {column}: found {found}, expected {wanted}"
+            );
+        }
+    }
+}
+
+#[test]
+fn scales_that_do_not_fit_a_cache_are_named() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let wide = Buffer::<bf16>::zeros(&device, 16 * 64).unwrap();
+    let narrow = Buffer::<E4m3>::zeros(&device, 16 * 64).unwrap();
+    let lengths = Buffer::<i32>::zeros(&device, 1).unwrap();
+    let one = Buffer::<f32>::zeros(&device, 16).unwrap();
+    let [good, bad] = [one.view([1, 1, 16]), one.view([1, 16])];
+    let q = wide.view([1, 1, 1, 64]);
+    let options = Options::default();
+    let scales = |keys, values| Some(CacheScales { keys, values });
+    let of_narrow = narrow.view([1, 1, 16, 64]);
+    let decode = |scales| {
+        let cache = Cache {
+            keys: &of_narrow,
+            values: &of_narrow,
+            lengths: &lengths,
+            table: None,
+            scales,
+            checked: false,
+        };
+        attention.decode(&stream, &q, &cache, &options)
+    };
+    let error = |result: Result<_, Error>| match result {
+        Err(error @ Error::Argument { .. }) => error.to_string(),
+        Err(error) => panic!("refused otherwise: {error}"),
+        Ok::<tilekit_kernels::attention::Forward<bf16>, _>(_) => panic!("not refused"),
+    };
+    assert_eq!(
+        error(decode(None)),
+        "attention: `cache.scales`: found none; expected factors, since the cache has elements of 8 bits"
+    );
+    assert_eq!(
+        error(decode(scales(&good, &bad))),
+        "attention: `cache.scales.values`: found shape [1, 16] with 2 strides; expected [1, 1, 16], pages, heads and tokens of cache.keys"
+    );
+    let of_wide = wide.view([1, 1, 16, 64]);
+    let cache = Cache {
+        keys: &of_wide,
+        values: &of_wide,
+        lengths: &lengths,
+        table: None,
+        scales: scales(&good, &good),
+        checked: false,
+    };
+    assert_eq!(
+        error(attention.decode(&stream, &q, &cache, &options)),
+        "attention: `cache.scales`: found a value; expected none: the cache has the elements of q"
     );
 }

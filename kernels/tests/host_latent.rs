@@ -151,7 +151,7 @@ fn calls_that_do_not_fit_are_named() {
             q,
             rows,
             [3, 2],
-            "`cache.lengths`: found 3 elements; expected 2, one for each sequence of q",
+            "`cache.lengths`: found 3 elements; expected 2, one for each sequence",
         ),
         (
             q,

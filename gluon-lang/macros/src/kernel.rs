@@ -146,10 +146,10 @@ fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {
             "a kernel has no lifetimes: its parameters are values, `Ptr` and `TensorMap`",
         ));
     }
-    if f.sig.inputs.len() > 32 {
+    if f.sig.inputs.len() > 40 {
         return Err(syn::Error::new_spanned(
             &f.sig.inputs,
-            "a kernel takes up to 32 parameters",
+            "a kernel takes up to 40 parameters",
         ));
     }
     match arguments.instances.first() {

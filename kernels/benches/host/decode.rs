@@ -1,7 +1,7 @@
 //! Attention to a cache: 64 query heads of 8 heads of keys, depth 128, pages of 64 tokens.
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Cache, Options};
+use tilekit_kernels::attention::{Attention, Cache, CacheElement, CacheScales, Options};
 
 use super::normal::normal;
 use super::timing::{Call, Times, sets, time};
@@ -32,10 +32,13 @@ const READ_LIMIT: f64 = 4.6e6;
 /// What a small call may take above its bytes at the limit, in µs.
 const FIXED_US: f64 = 8.0;
 
-struct Set {
+/// A call's tensors; the cache has elements `C`.
+struct Set<C> {
     q: Buffer<bf16>,
-    keys: Buffer<bf16>,
-    values: Buffer<bf16>,
+    keys: Buffer<C>,
+    values: Buffer<C>,
+    /// Factors of keys and of values, one for each head, where the cache has elements of 8 bits.
+    scales: Option<[Buffer<f32>; 2]>,
     table: Buffer<i32>,
     lengths: Buffer<i32>,
     out: Buffer<bf16>,
@@ -44,56 +47,72 @@ struct Set {
 
 pub(crate) fn run(device: &Device, filter: &str) {
     let attention = Attention::new(device);
-    let stream = Stream::new(device).unwrap();
-    for [batch, tokens] in ROWS {
-        let name = format!("decode {batch}x{tokens}");
-        if !name.contains(filter) {
-            continue;
-        }
-        let bytes = 4 * batch * KV_HEADS * tokens * DEPTH;
-        let sets: Vec<Set> = (0..sets(bytes))
-            .map(|number| Set::new(device, batch, tokens, number as u64))
-            .collect();
-        for set in &sets {
-            set.call(&attention, &stream, batch);
-        }
-        stream.synchronize().unwrap();
-        sets[0].check(tokens);
-        let calls: Vec<_> = sets
-            .iter()
-            .map(|set| {
-                let call = |stream: &Stream| set.call(&attention, stream, batch);
-                Box::new(call) as Call<'_>
-            })
-            .collect();
-        let Times {
-            single,
-            back_to_back,
-            host,
-        } = time(device, &stream, &calls);
-        let bound = bytes as f64 / READ_LIMIT;
-        let goal = 1.15 * bound + FIXED_US;
-        println!(
-            "{name:18} {:8.1} MB  single {single:8.1} us {:5.2} TB/s  back to back {back_to_back:8.1} us {:5.2} TB/s  host {host:5.1} us  bound {bound:7.1} us, goal {goal:7.1} us",
-            bytes as f64 / 1e6,
-            bytes as f64 / single / 1e6,
-            bytes as f64 / back_to_back / 1e6,
-        );
+    for row in ROWS {
+        run_row::<bf16>(device, &attention, filter, row);
+        run_row::<E4m3>(device, &attention, filter, row);
     }
 }
 
-impl Set {
-    fn new(device: &Device, batch: usize, tokens: usize, seed: u64) -> Set {
+fn run_row<C: CacheElement<bf16>>(
+    device: &Device,
+    attention: &Attention,
+    filter: &str,
+    [batch, tokens]: [usize; 2],
+) {
+    let of = if size_of::<C>() == 1 { "e4m3 " } else { "" };
+    let name = format!("decode {of}{batch}x{tokens}");
+    if !name.contains(filter) {
+        return;
+    }
+    let stream = Stream::new(device).unwrap();
+    let bytes = 2 * size_of::<C>() * batch * KV_HEADS * tokens * DEPTH;
+    let sets: Vec<Set<C>> = (0..sets(bytes))
+        .map(|number| Set::new(device, batch, tokens, number as u64))
+        .collect();
+    for set in &sets {
+        set.call(attention, &stream, batch);
+    }
+    stream.synchronize().unwrap();
+    sets[0].check(tokens);
+    let calls: Vec<_> = sets
+        .iter()
+        .map(|set| {
+            let call = |stream: &Stream| set.call(attention, stream, batch);
+            Box::new(call) as Call<'_>
+        })
+        .collect();
+    let Times {
+        single,
+        back_to_back,
+        host,
+    } = time(device, &stream, &calls);
+    let bound = bytes as f64 / READ_LIMIT;
+    let goal = 1.15 * bound + FIXED_US;
+    println!(
+        "{name:22} {:8.1} MB  single {single:8.1} us {:5.2} TB/s  back to back {back_to_back:8.1} us {:5.2} TB/s  host {host:5.1} us  bound {bound:7.1} us, goal {goal:7.1} us",
+        bytes as f64 / 1e6,
+        bytes as f64 / single / 1e6,
+        bytes as f64 / back_to_back / 1e6,
+    );
+}
+
+impl<C: CacheElement<bf16>> Set<C> {
+    fn new(device: &Device, batch: usize, tokens: usize, seed: u64) -> Set<C> {
         let pages = batch * tokens / PAGE;
         let elements = pages * KV_HEADS * PAGE * DEPTH;
         let heads = KV_HEADS * GROUP;
         // An odd factor deals pages out in a scattered order.
         let table: Vec<i32> = (0..pages).map(|at| page(at, pages) as i32).collect();
-        let of = |data: Vec<bf16>| Buffer::from_slice(device, &data).unwrap();
+        let of_cache = |seed: u64| Buffer::from_slice(device, &normal(elements, seed)).unwrap();
+        let scales = |of: f32| {
+            let factors: Vec<f32> = (0..KV_HEADS).map(|head| of + head as f32 / 8.0).collect();
+            Buffer::from_slice(device, &factors).unwrap()
+        };
         Set {
-            q: of(normal(batch * heads * DEPTH, 3 * seed + 1)),
-            keys: of(normal(elements, 3 * seed + 2)),
-            values: of(normal(elements, 3 * seed + 3)),
+            q: Buffer::from_slice(device, &normal(batch * heads * DEPTH, 3 * seed + 1)).unwrap(),
+            keys: of_cache(3 * seed + 2),
+            values: of_cache(3 * seed + 3),
+            scales: (size_of::<C>() == 1).then(|| [scales(0.5), scales(0.75)]),
             table: Buffer::from_slice(device, &table).unwrap(),
             lengths: Buffer::from_slice(device, &vec![tokens as i32; batch]).unwrap(),
             out: Buffer::new(device, batch * heads * DEPTH).unwrap(),
@@ -105,11 +124,19 @@ impl Set {
         let pages = self.table.len();
         let shape = [pages, KV_HEADS, PAGE, DEPTH];
         let (keys, values) = (self.keys.view(shape), self.values.view(shape));
+        let of_heads = [pages, KV_HEADS, PAGE];
+        let scales = self.scales.as_ref().map(|scales| {
+            let by_head = |at: usize| scales[at].view(of_heads).with_strides([0, 1, 0]);
+            [by_head(0), by_head(1)]
+        });
         let cache = Cache {
             keys: &keys,
             values: &values,
             lengths: &self.lengths,
             table: Some(&self.table),
+            scales: scales
+                .as_ref()
+                .map(|[keys, values]| CacheScales { keys, values }),
             checked: false,
         };
         let of_rows = [batch, KV_HEADS * GROUP, 1, DEPTH];
@@ -127,6 +154,12 @@ impl Set {
             self.keys.to_vec().unwrap(),
             self.values.to_vec().unwrap(),
         );
+        let factors = self.scales.as_ref().map_or([1.0; 2], |scales| {
+            let last = |scales: &Buffer<f32>| f64::from(scales.to_vec().unwrap()[KV_HEADS - 1]);
+            [last(&scales[0]), last(&scales[1])]
+        });
+        // An element is what it stands for, rounded once.
+        let meant = |x: C, factor: f64| bf16::from_f64(x.number().to_f64() * factor).to_f64();
         let head = KV_HEADS * GROUP - 1;
         let q: Vec<f64> = q[head * DEPTH..][..DEPTH]
             .iter()
@@ -140,7 +173,11 @@ impl Set {
         let scores: Vec<f64> = (0..tokens)
             .map(|token| {
                 let key = &keys[row(token)..][..DEPTH];
-                let dot: f64 = key.iter().zip(&q).map(|(k, q)| k.to_f64() * q).sum();
+                let dot: f64 = key
+                    .iter()
+                    .zip(&q)
+                    .map(|(&k, q)| meant(k, factors[0]) * q)
+                    .sum();
                 dot / (DEPTH as f64).sqrt()
             })
             .collect();
@@ -149,7 +186,7 @@ impl Set {
         let total: f64 = powers.iter().sum();
         let out = self.out.to_vec().unwrap();
         for (column, found) in out[head * DEPTH..][..DEPTH].iter().enumerate() {
-            let at = |token: usize| values[row(token) + column].to_f64();
+            let at = |token: usize| meant(values[row(token) + column], factors[1]);
             let sum: f64 = powers
                 .iter()
                 .enumerate()

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use tilekit::prelude::*;
 
 use super::modifier::{Modifier, Place};
+use super::page_scales::{self, PageScales};
 use super::problem::{Blocks, Edges, Loads, Problem, ROWS, load};
 use super::softmax::{LEAST, Softmax};
 
@@ -97,9 +98,11 @@ pub(super) struct Partial<T> {
 /// Q is `[batch, kv_heads, tokens, query_heads, depth]`. A tile has `pack` rows for each token, and the first `query_heads` of them are used:
 /// the heads of a group, which read the same keys.
 #[derive(Clone, Copy)]
-pub(super) struct Cached<T, M> {
+pub(super) struct Cached<T, C, M> {
     pub(super) q: TensorMap<T>,
-    pub(super) pages: Pages<T>,
+    pub(super) pages: Pages<C>,
+    /// The factors of K and V, where the cache has other elements than Q.
+    pub(super) scales: Option<[PageScales; 2]>,
     pub(super) splits: Splits,
     pub(super) results: Partial<T>,
     pub(super) batch: Scalar<i32>,
@@ -136,7 +139,7 @@ pub(super) struct CachedRows {
     high: Tensor<i32>,
 }
 
-impl<T: Float, M: Modifier> Cached<T, M> {
+impl<T: Float, C: Element, M: Modifier> Cached<T, C, M> {
     #[device]
     fn row_tiles(self) -> Scalar<i32> {
         cdiv(self.splits.queries, self.splits.tile[0])
@@ -177,8 +180,8 @@ impl<T: Float, M: Modifier> Cached<T, M> {
     fn load(
         self,
         tile: CachedTile,
-        map: TensorMap<T>,
-        to: Loads<T>,
+        map: TensorMap<C>,
+        to: Loads<C>,
         count: Scalar<i32>,
         block: Scalar<i32>,
         pages: &[Scalar<i32>],
@@ -202,10 +205,11 @@ impl<T: Float, M: Modifier> Cached<T, M> {
     }
 }
 
-impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
+impl<T: Float, C: Element, M: Modifier> Problem<T> for Cached<T, C, M> {
     type Tile = CachedTile;
     type Rows = CachedRows;
     type Output = T;
+    type Loaded = C;
 
     const OVERLAPS: bool = true;
     const CLEARS: bool = true;
@@ -309,7 +313,7 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
         self,
         tile: CachedTile,
         blocks: Blocks,
-        [keys, values]: [Loads<T>; 2],
+        [keys, values]: [Loads<C>; 2],
         base: Scalar<i32>,
         load_queries: impl FnOnce(),
     ) {
@@ -328,6 +332,33 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
             next = after;
         }
         self.load(tile, v, values, end - 1, top - end + 1, &pages);
+    }
+
+    #[device]
+    fn factors(self, tile: CachedTile, side: usize, block: Scalar<i32>) -> Vec<Tensor<f32>> {
+        let Some(scales) = self.scales else {
+            return Vec::new();
+        };
+        let Pages {
+            is_paged,
+            tokens,
+            piece,
+            ..
+        } = self.pages;
+        let first = block * self.splits.tile[1];
+        let mut factors = Vec::new();
+        for (part, page) in self.pages_of(tile, block).into_iter().enumerate() {
+            let token = first + part * piece;
+            let in_page = select(is_paged, token % tokens, token);
+            let of_page = [page, tile.kv_head, in_page];
+            factors.extend(scales[side].of_piece(of_page, tile.keys - token, piece));
+        }
+        factors
+    }
+
+    #[device]
+    fn convert(self, factors: &[Tensor<f32>], from: Smem<C>, to: Smem<T>) {
+        page_scales::convert(factors, from, to);
     }
 
     #[device]
@@ -391,7 +422,7 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
     }
 }
 
-impl<T: Float, M: Modifier> Cached<T, M> {
+impl<T: Float, C: Element, M: Modifier> Cached<T, C, M> {
     #[device]
     fn place(self, rows: CachedRows, key: Tensor<i32>) -> Place {
         let tile = rows.tile;

@@ -17,6 +17,30 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
+    /// The sequences of a case, with pages of so many tokens. In a small case the first sequence is the longest, and others have one token, none, a
+    /// half, .. Sequences of timed cases have one length.
+    pub(super) fn new(
+        kv_heads: usize,
+        [batch, keys]: [usize; 2],
+        page: Option<usize>,
+    ) -> Sequences {
+        let length = |batch: usize| match batch {
+            _ if keys >= 1024 => keys,
+            0 => keys,
+            1 => 1,
+            2 => 0,
+            batch => keys / batch + 1,
+        };
+        let tokens = page.unwrap_or(keys);
+        Sequences {
+            kv_heads,
+            lengths: (0..batch).map(length).collect(),
+            page: tokens,
+            row: keys.div_ceil(tokens),
+            is_paged: page.is_some(),
+        }
+    }
+
     pub(super) fn pages(&self) -> usize {
         self.lengths.len() * self.row
     }
@@ -36,11 +60,16 @@ impl Sequences {
     }
 
     /// The sequence and the key at a line of a cache, unless that lies past the sequence's last key.
-    fn key_at(&self, line: usize) -> Option<[usize; 2]> {
+    pub(super) fn key_at(&self, line: usize) -> Option<[usize; 2]> {
         let (page, in_page) = (line / self.page / self.kv_heads, line % self.page);
         let entry = self.page_of(page);
         let (batch, key) = (entry / self.row, entry % self.row * self.page + in_page);
         (key < self.lengths[batch]).then_some([batch, key])
+    }
+
+    /// Whether a line of a cache has a token.
+    pub(super) fn is_used(&self, line: usize) -> bool {
+        self.key_at(line).is_some()
     }
 
     /// A cache whose rows past the last key of a sequence are NaN.
@@ -127,6 +156,71 @@ impl Sequences {
             }
         }
         all
+    }
+}
+
+/// Which of page, head and token of a cache's elements have factors of their own.
+pub(super) type Scaled = [bool; 3];
+
+/// Factors of a cache, their strides by page, head and token, and the numbers that its elements stand for.
+pub(super) struct Factors {
+    pub(super) scales: Input<f32>,
+    pub(super) strides: [usize; 3],
+}
+
+impl Factors {
+    /// Those of tokens past the last one of their sequence are NaN.
+    pub(super) fn new(
+        case: &mut Case,
+        name: &'static str,
+        sequences: &Sequences,
+        by: Scaled,
+    ) -> Factors {
+        let [pages, heads, tokens, _] = sequences.shape(1);
+        let mut strides = [0; 3];
+        let mut count = 1;
+        for (dim, extent) in [(2, tokens), (1, heads), (0, pages)] {
+            if by[dim] {
+                strides[dim] = count;
+                count *= extent;
+            }
+        }
+        let of_tokens = (by == [true; 3]).then(|| sequences.clone());
+        let seed = name.len();
+        let scales = case.input::<f32>(name, [count], move |at| {
+            let is_used = of_tokens.as_ref().is_none_or(|of| of.is_used(at));
+            let factor = 0.4 + (at * 37 + seed * 11) as f32 % 29.0 / 32.0;
+            if is_used { factor } else { f32::NAN }
+        });
+        Factors { scales, strides }
+    }
+
+    /// The numbers of a cache's elements, `[pages, heads, tokens, columns]`: products in f32, rounded to `T`.
+    pub(super) fn numbers<T: DeviceElement, C: DeviceElement>(
+        &self,
+        cache: &Input<C>,
+        shape: [usize; 4],
+    ) -> Vec<f64> {
+        let number = |at: usize| {
+            let product =
+                cache.host()[at].number().to_f64() as f32 * self.scale(at / shape[3], shape);
+            let rounded = T::nearest(Number::Float(f64::from(product)));
+            let rounded = rounded.expect("a float holds every number");
+            rounded.number().to_f64()
+        };
+        (0..cache.host().len()).map(number).collect()
+    }
+
+    /// The factor of a line of a cache.
+    fn scale(&self, line: usize, [_, heads, tokens, _]: [usize; 4]) -> f32 {
+        let at = [line / tokens / heads, line / tokens % heads, line % tokens];
+        let at = at.iter().zip(self.strides).map(|(at, stride)| at * stride);
+        self.scales.host()[at.sum::<usize>()]
+    }
+
+    /// [`scale`](Factors::scale) in f64.
+    pub(super) fn of_line(&self, line: usize, shape: [usize; 4]) -> f64 {
+        f64::from(self.scale(line, shape))
     }
 }
 

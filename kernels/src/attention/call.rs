@@ -1,11 +1,12 @@
 //! Attention as a program calls it: checks, the choice of an instance, launches.
 
 use std::any::{Any, TypeId};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::prelude::*;
-use tilekit::{Compiler, Device, LoadedKernel};
+use tilekit::{CompiledKernel, Compiler, Device, LoadedKernel};
 
 use super::check::{Checked, Strides, check};
 use super::dropout::Dropout;
@@ -56,8 +57,8 @@ pub struct Attention {
     workspaces: Mutex<HashMap<u64, Arc<Workspace>>>,
 }
 
-/// A kernel's element types and modifier, its function, and its index in the table of instances.
-type KernelName = (TypeId, &'static str, usize);
+/// A kernel's element types and modifier, and its function with its index in the table of instances.
+type KernelName = (TypeId, Cow<'static, str>, usize);
 
 /// The results of attention: the output `[batch, heads, tokens, depth]` without gaps, and the natural logarithm of the sum of exponentials of each
 /// query's scores, `[batch, heads, tokens]`. A query that sees no key has a row of zeros and -inf.
@@ -339,13 +340,30 @@ impl Attention {
         index: usize,
         instance: &Instance<H>,
     ) -> Result<LoadedKernel<H>> {
+        let key = (TypeId::of::<K>(), name.into(), index);
+        self.loaded(key, instance.compile)
+    }
+
+    /// A kernel without a table of instances, by its name.
+    pub(super) fn kernel_of<K: 'static, H: 'static>(
+        &self,
+        name: String,
+        compile: impl FnOnce(&Compiler) -> tilekit::Result<CompiledKernel<H>>,
+    ) -> Result<LoadedKernel<H>> {
+        self.loaded((TypeId::of::<K>(), name.into(), 0), compile)
+    }
+
+    fn loaded<H: 'static>(
+        &self,
+        key: KernelName,
+        compile: impl FnOnce(&Compiler) -> tilekit::Result<CompiledKernel<H>>,
+    ) -> Result<LoadedKernel<H>> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (TypeId::of::<K>(), name, index);
         let loaded = kernels.get(&key).and_then(|kernel| kernel.downcast_ref());
         if let Some(loaded) = loaded {
             return Ok(LoadedKernel::clone(loaded));
         }
-        let loaded = (instance.compile)(&self.compiler)?.load(&self.device)?;
+        let loaded = compile(&self.compiler)?.load(&self.device)?;
         // A kernel that waits for the launch in front of it may begin beside that one.
         let loaded = match loaded.programmatic() {
             Err(tilekit::Error::NeverWaits { .. }) => loaded,

@@ -8,7 +8,7 @@ use super::call::{Attention, Forward, View, extent};
 use super::check::Strides;
 use super::check_decode::{CheckedCache, check_decode};
 use super::check_pages::check_pages;
-use super::decode_table::{CacheInstance, caches, merges};
+use super::decode_table::{CacheElement, CacheInstance, caches, merges};
 use super::error::Result;
 use super::merge::MOST_SPLITS;
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
@@ -30,16 +30,46 @@ pub struct Cache<'a, T> {
     pub lengths: &'a Buffer<i32>,
     /// The pages of each sequence, `[batch, pages]`; on the device. Entries past the last token are not read.
     pub table: Option<&'a Buffer<i32>>,
+    /// What elements of 8 bits are multiplied by; `None` where the cache has the elements of the queries.
+    pub scales: Option<CacheScales<'a>>,
     /// Whether a kernel checks lengths and table first: a length beyond the capacity of its sequence, or a page outside of the cache, fails a
     /// device assertion. Without the check nothing is read outside of the cache: a page outside of it counts as zeros.
     pub checked: bool,
 }
 
+/// The factors of a cache of [`E4m3`] or [`E5m2`]: an element times its factor, rounded to the type of the queries, is the number that is meant.
+///
+/// Both are `[pages, heads, tokens]` as the cache, on the device, with any strides: 0 along the dimensions whose elements share a factor.
+///
+/// ```
+/// use tilekit::prelude::*;
+/// use tilekit_kernels::attention::CacheScales;
+///
+/// # fn main() -> tilekit::Result<()> {
+/// # let device = Device::emulator();
+/// let (pages, heads, tokens) = (6, 2, 16);
+/// // One factor for all keys, and one for each head of the values.
+/// let [of_keys, of_values] = [Buffer::from_slice(&device, &[0.5f32])?, Buffer::from_slice(&device, &[1.0f32, 2.0])?];
+/// let keys = of_keys.view([pages, heads, tokens]).with_strides([0, 0, 0]);
+/// let values = of_values.view([pages, heads, tokens]).with_strides([0, 1, 0]);
+/// let scales = CacheScales { keys: &keys, values: &values };
+/// # let _ = scales;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct CacheScales<'a> {
+    /// Of keys.
+    pub keys: &'a TensorView<'a, f32>,
+    /// Of values.
+    pub values: &'a TensorView<'a, f32>,
+}
+
 /// A call that has been checked.
-struct Call<'a, T> {
+struct Call<'a, T, C> {
     stream: &'a Stream,
     q: &'a View<'a, T>,
-    cache: &'a Cache<'a, T>,
+    cache: &'a Cache<'a, C>,
     out: &'a View<'a, T>,
     lse: &'a Buffer<f32>,
     options: &'a Options<'a>,
@@ -53,6 +83,9 @@ impl Attention {
     /// fill the device, the keys of each are split among CTAs, and a second kernel merges the results. Grid and workspace depend on shapes
     /// alone, so a captured graph can be replayed while lengths and pages change on the device. A sequence without tokens gives rows of
     /// zeros and an LSE of -inf.
+    ///
+    /// The cache has the elements of `q`, or [`E4m3`] or [`E5m2`] with [`scales`](Cache::scales): half of the bytes. Its elements are converted in shared memory, and products are
+    /// those of the type of `q`.
     ///
     /// `options` are those of [`forward`](Attention::forward) except `chunk`, `lengths` and `from_first`. The first call with given
     /// shapes compiles and allocates, which may not happen while a graph is captured.
@@ -71,7 +104,7 @@ impl Attention {
     /// let pages = of_cache.view([6, 1, 16, 64]);
     /// let table = Buffer::from_slice(&device, &[5, 0, 3, 1, 2, 4])?;
     /// let lengths = Buffer::from_slice(&device, &[40, 17])?;
-    /// let cache = Cache { keys: &pages, values: &pages, lengths: &lengths, table: Some(&table), checked: true };
+    /// let cache = Cache { keys: &pages, values: &pages, lengths: &lengths, table: Some(&table), scales: None, checked: true };
     ///
     /// // The next token of each, with 8 query heads.
     /// let of_queries = Buffer::from_slice(&device, &vec![bf16::ONE; 2 * 8 * 64])?;
@@ -85,11 +118,11 @@ impl Attention {
     ///
     /// # Errors
     /// [`Error::Argument`](super::Error::Argument) for an argument that is not supported; otherwise an error of the device.
-    pub fn decode<T: Operand>(
+    pub fn decode<T: Operand, C: CacheElement<T>>(
         &self,
         stream: &Stream,
         q: &View<'_, T>,
-        cache: &Cache<'_, T>,
+        cache: &Cache<'_, C>,
         options: &Options<'_>,
     ) -> Result<Forward<T>> {
         self.results(q, extent(cache.values, 3), |out, lse| {
@@ -101,11 +134,11 @@ impl Attention {
     ///
     /// # Errors
     /// As for [`decode`](Attention::decode).
-    pub fn decode_into<T: Operand>(
+    pub fn decode_into<T: Operand, C: CacheElement<T>>(
         &self,
         stream: &Stream,
         q: &View<'_, T>,
-        cache: &Cache<'_, T>,
+        cache: &Cache<'_, C>,
         out: &View<'_, T>,
         lse: &Buffer<f32>,
         options: &Options<'_>,
@@ -127,9 +160,9 @@ impl Attention {
             self.launch_check(stream, cache.lengths, cache.table, counts)?;
         }
         match (options.softcap, options.alibi) {
-            (Some(_), _) => self.launch_decode::<T, Softcap>(&call, None),
-            (None, Some(slopes)) => self.launch_decode::<T, Alibi>(&call, Some(slopes)),
-            (None, None) => self.launch_decode::<T, Plain>(&call, None),
+            (Some(_), _) => self.launch_decode::<T, C, Softcap>(&call, None),
+            (None, Some(slopes)) => self.launch_decode::<T, C, Alibi>(&call, Some(slopes)),
+            (None, None) => self.launch_decode::<T, C, Plain>(&call, None),
         }
     }
 
@@ -160,9 +193,9 @@ impl Attention {
         Ok(())
     }
 
-    fn launch_decode<T: Operand, M: Modifier>(
+    fn launch_decode<T: Operand, C: CacheElement<T>, M: Modifier>(
         &self,
-        call: &Call<'_, T>,
+        call: &Call<'_, T, C>,
         data: Option<&Buffer<f32>>,
     ) -> Result<()> {
         let CheckedCache {
@@ -172,15 +205,15 @@ impl Attention {
             pages,
         } = call.checked;
         let group = sizes.heads / sizes.kv_heads;
-        let fits = |(_, row): &(usize, CacheInstance<T>)| {
+        let fits = |(_, row): &(usize, CacheInstance<T, C>)| {
             let is_whole = call.cache.table.is_none() || page.is_multiple_of(row.piece);
             row.instance.depths == sizes.depths && is_whole && group <= row.instance.tile.pack
         };
-        let mut instances = caches::<T, M>().into_iter().enumerate();
+        let mut instances = caches::<T, C, M>().into_iter().enumerate();
         let (index, CacheInstance { instance, .. }) = instances
             .find(fits)
             .expect("the check of a call knows depths, groups and pages of this table");
-        let kernel = self.kernel::<(T, M), _>("decode", index, &instance)?;
+        let kernel = self.kernel::<(T, C, M), _>("decode", index, &instance)?;
         let tile = instance.tile;
         let tiles = sizes.batch * sizes.kv_heads * sizes.queries.div_ceil(ROWS / tile.pack);
         let resident = self.programs(&kernel, usize::from(u16::MAX))?;
@@ -196,6 +229,10 @@ impl Attention {
         let of_out = Strides::of(call.out);
         let Mask { left, right, .. } = call.options.mask();
         let [score_scale, exponent_scale] = M::factors(scale, call.options.softcap.unwrap_or(1.0));
+        let no_scales = no_numbers.view([1, 1, 1]);
+        let scales = call.cache.scales;
+        let [of_keys, of_values] = scales.map_or([&no_scales; 2], |of| [of.keys, of.values]);
+        let [by_keys, by_values] = [of_keys, of_values].map(strides_of_scales);
         kernel.launch(
             call.stream,
             self.programs(&kernel, tiles * splits)?,
@@ -212,6 +249,8 @@ impl Attention {
                 call.cache.table.unwrap_or(no_table),
                 call.options.sinks.unwrap_or(no_numbers),
                 data.unwrap_or(no_numbers),
+                of_keys,
+                of_values,
                 sizes.batch as i32,
                 sizes.kv_heads as i32,
                 group as i32,
@@ -220,6 +259,7 @@ impl Attention {
                 i32::from(call.cache.table.is_some()),
                 page as i32,
                 pages as i32,
+                call.cache.keys.place().shape[0] as i32,
                 i32::from(call.options.sinks.is_some()),
                 reach(left, 0),
                 reach(right, 0),
@@ -228,6 +268,12 @@ impl Attention {
                 of_out.batch as i64,
                 of_out.head as i64,
                 of_out.token as i64,
+                by_keys[0],
+                by_keys[1],
+                by_keys[2],
+                by_values[0],
+                by_values[1],
+                by_values[2],
             ),
         )?;
         if splits > 1 {
@@ -236,9 +282,9 @@ impl Attention {
         Ok(())
     }
 
-    fn launch_merge<T: Operand>(
+    fn launch_merge<T: Operand, C>(
         &self,
-        call: &Call<'_, T>,
+        call: &Call<'_, T, C>,
         rows: &SplitRows,
         [splits, tokens]: [usize; 2],
     ) -> Result<()> {
@@ -301,6 +347,12 @@ impl Attention {
         *kept = Some(Arc::clone(&made));
         Ok(made)
     }
+}
+
+/// The strides of factors, by page, head and token.
+pub(super) fn strides_of_scales(scales: &TensorView<'_, f32>) -> [i64; 3] {
+    let strides = &scales.place().strides;
+    [0, 1, 2].map(|dim| strides[dim] as i64)
 }
 
 /// The view with the heads of a group as a dimension after the tokens.

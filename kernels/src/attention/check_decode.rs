@@ -2,9 +2,9 @@
 
 use tilekit::prelude::*;
 
-use super::call_decode::Cache;
+use super::call_decode::{Cache, CacheScales};
 use super::check::{MOST, check_results, check_strides, extents};
-use super::decode_table::caches;
+use super::decode_table::{CacheElement, caches, is_scaled};
 use super::error::{Result, expect};
 use super::modifier::Plain;
 use super::options::Options;
@@ -22,9 +22,9 @@ pub(super) struct CheckedCache {
 }
 
 /// Checks a call; the error names the first invalid argument.
-pub(super) fn check_decode<T: Operand>(
+pub(super) fn check_decode<T: Operand, C: CacheElement<T>>(
     q: &TensorView<'_, T>,
-    cache: &Cache<'_, T>,
+    cache: &Cache<'_, C>,
     out: &TensorView<'_, T>,
     lse: &Buffer<f32>,
     options: &Options<'_>,
@@ -68,16 +68,13 @@ pub(super) fn check_decode<T: Operand>(
         format!("{:?}, those of cache.keys", &of_k[..3]),
     )?;
     check_results([batch, heads, queries, of_v[3]], of_out, lse)?;
-    for (name, view) in [
-        ("q", q),
-        ("cache.keys", cache.keys),
-        ("cache.values", cache.values),
-        ("out", out),
-    ] {
-        check_strides(name, view)?;
-    }
-    check_instances::<T>([depth, of_v[3]], heads / kv_heads)?;
-    let (page, pages) = check_pages::<T>(cache, of_k, batch)?;
+    check_strides("q", q)?;
+    check_strides("cache.keys", cache.keys)?;
+    check_strides("cache.values", cache.values)?;
+    check_strides("out", out)?;
+    check_instances::<T, C>([depth, of_v[3]], heads / kv_heads)?;
+    let (page, pages) = check_pages(cache, of_k, batch)?;
+    check_scales(cache.scales, of_k, is_scaled::<T, C>())?;
     check_lengths_of_cache(cache.lengths, batch)?;
     check_options(options, heads)?;
     Ok(CheckedCache {
@@ -95,8 +92,8 @@ pub(super) fn check_decode<T: Operand>(
     })
 }
 
-fn check_instances<T: Operand>(depths: [usize; 2], group: usize) -> Result<()> {
-    let instances = caches::<T, Plain>();
+fn check_instances<T: Operand, C: CacheElement<T>>(depths: [usize; 2], group: usize) -> Result<()> {
+    let instances = caches::<T, C, Plain>();
     let mut built: Vec<[usize; 2]> = instances.iter().map(|row| row.instance.depths).collect();
     built.dedup();
     let list: Vec<String> = built
@@ -130,7 +127,7 @@ pub(super) fn check_lengths_of_cache(lengths: &Buffer<i32>, batch: usize) -> Res
         lengths == batch,
         "cache.lengths",
         || format!("{lengths} elements"),
-        format!("{batch}, one for each sequence of q"),
+        format!("{batch}, one for each sequence"),
     )
 }
 
@@ -146,9 +143,49 @@ pub(super) fn pages_of_a_sequence(table: &Buffer<i32>, batch: usize) -> Result<u
     Ok(entries / batch)
 }
 
+/// Checks that a cache has factors if its elements are scaled, `[pages, heads, tokens]` as those of `of_k`.
+pub(super) fn check_scales(
+    scales: Option<CacheScales<'_>>,
+    of_k: [usize; 4],
+    is_scaled: bool,
+) -> Result<()> {
+    let found = if is_scaled { "none" } else { "a value" };
+    let expected = if is_scaled {
+        "factors, since the cache has elements of 8 bits"
+    } else {
+        "none: the cache has the elements of q"
+    };
+    let found = || found.to_string();
+    expect(
+        scales.is_some() == is_scaled,
+        "cache.scales",
+        found,
+        expected,
+    )?;
+    let Some(CacheScales { keys, values }) = scales else {
+        return Ok(());
+    };
+    for (name, view) in [("cache.scales.keys", keys), ("cache.scales.values", values)] {
+        let place = view.place();
+        expect(
+            place.shape == of_k[..3] && place.strides.len() == 3,
+            name,
+            || {
+                format!(
+                    "shape {:?} with {} strides",
+                    place.shape,
+                    place.strides.len()
+                )
+            },
+            format!("{:?}, pages, heads and tokens of cache.keys", &of_k[..3]),
+        )?;
+    }
+    Ok(())
+}
+
 /// Tokens of a page, and pages of a sequence.
-fn check_pages<T: Operand>(
-    cache: &Cache<'_, T>,
+pub(super) fn check_pages<C: DeviceElement>(
+    cache: &Cache<'_, C>,
     of_k: [usize; 4],
     batch: usize,
 ) -> Result<(usize, usize)> {
@@ -158,7 +195,7 @@ fn check_pages<T: Operand>(
             of_k[0] == batch,
             "cache.keys",
             || format!("batch {}", of_k[0]),
-            format!("{batch}, that of q, without a table of pages"),
+            format!("{batch}, one for each sequence, without a table of pages"),
         )?;
         return Ok((of_k[2], 1));
     };

@@ -12,6 +12,7 @@ use tilekit::prelude::*;
 use super::cached::{Cached, Pages, Partial, Splits};
 use super::mainloop::{Shape, attend, swizzle};
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
+use super::page_scales::PageScales;
 use super::problem::ROWS;
 
 /// Attention of `queries` tokens of each sequence to its keys. `lengths` has the number of keys, including the queries' own.
@@ -23,20 +24,30 @@ use super::problem::ROWS;
 /// keys are split `splits` ways: with one, the results go to `out`, whose rows are the strides apart, and `lse`; with more, each split writes
 /// to `sums` and `lse_of_splits`, which [`merge_splits`](super::merge::merge_splits) merges. Other arguments are as for
 /// [`forward_masked`](super::masked::forward_masked).
+///
+/// Elements of a cache of another type than `T` are multiplied by factors, and rounded to `T`: `key_scales` and `value_scales`, of which those of a page
+/// (of `pages`), a head and a token of the page are the strides apart.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
-    <bf16, 64, 64, 128, 128, 8, Plain>,
-    <bf16, 128, 128, 128, 128, 8, Plain>,
-    <bf16, 128, 128, 128, 64, 8, Plain>,
-    <bf16, 128, 128, 128, 16, 8, Plain>,
-    <bf16, 128, 128, 128, 128, 1, Plain>,
-    <bf16, 128, 128, 128, 64, 64, Plain>,
-    <bf16, 128, 128, 128, 128, 8, Softcap>,
-    <bf16, 128, 128, 128, 128, 8, Alibi>,
-    <bf16, 256, 256, 64, 64, 8, Plain>,
-    <f16, 128, 128, 128, 64, 8, Plain>
+    <bf16, bf16, 64, 64, 128, 128, 8, Plain>,
+    <bf16, bf16, 128, 128, 128, 128, 8, Plain>,
+    <bf16, bf16, 128, 128, 128, 64, 8, Plain>,
+    <bf16, bf16, 128, 128, 128, 16, 8, Plain>,
+    <bf16, bf16, 128, 128, 128, 128, 1, Plain>,
+    <bf16, bf16, 128, 128, 128, 64, 64, Plain>,
+    <bf16, bf16, 128, 128, 128, 128, 8, Softcap>,
+    <bf16, bf16, 128, 128, 128, 128, 8, Alibi>,
+    <bf16, bf16, 256, 256, 64, 64, 8, Plain>,
+    <f16, f16, 128, 128, 128, 64, 8, Plain>,
+    <bf16, E4m3, 64, 64, 128, 128, 8, Plain>,
+    <bf16, E4m3, 128, 128, 128, 64, 8, Plain>,
+    <bf16, E4m3, 128, 128, 128, 16, 8, Plain>,
+    <bf16, E4m3, 256, 256, 64, 64, 8, Plain>,
+    <f16, E4m3, 128, 128, 128, 128, 1, Plain>,
+    <bf16, E5m2, 128, 128, 128, 64, 8, Plain>
 ))]
 pub fn decode<
     T: Float + WgmmaOperand<T, f32>,
+    C: Element,
     const D: usize,
     const DV: usize,
     const KEYS: usize,
@@ -45,8 +56,8 @@ pub fn decode<
     M: Modifier,
 >(
     #[block([1, 1, ROWS / PACK, PACK, D], swizzle::<T>(D, 5))] q: TensorMap<T>,
-    #[block([1, 1, PIECE, D], swizzle::<T>(D, 4))] k: TensorMap<T>,
-    #[block([1, 1, PIECE, DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
+    #[block([1, 1, PIECE, D], swizzle::<C>(D, 4))] k: TensorMap<C>,
+    #[block([1, 1, PIECE, DV], swizzle::<C>(DV, 4))] v: TensorMap<C>,
     out: Ptr<T>,
     lse: Ptr<f32>,
     sums: Ptr<f32>,
@@ -56,6 +67,8 @@ pub fn decode<
     #[align(4)] table: Ptr<i32>,
     #[align(4)] sinks: Ptr<f32>,
     #[align(4)] data: Ptr<f32>,
+    #[align(4)] key_scales: Ptr<f32>,
+    #[align(4)] value_scales: Ptr<f32>,
     batch: i32,
     kv_heads: i32,
     query_heads: i32,
@@ -64,6 +77,7 @@ pub fn decode<
     is_paged: i32,
     page_tokens: i32,
     table_row: i32,
+    pages: i32,
     has_sinks: i32,
     left: i32,
     right: i32,
@@ -72,11 +86,29 @@ pub fn decode<
     #[multiple_of(8)] out_batch: i64,
     #[multiple_of(8)] out_head: i64,
     #[multiple_of(8)] out_token: i64,
+    keys_page: i64,
+    keys_head: i64,
+    keys_token: i64,
+    values_page: i64,
+    values_head: i64,
+    values_token: i64,
 ) {
     assume((batch > 0) & (kv_heads > 0) & (query_heads > 0));
     assume((queries > 0) & (splits > 0) & (page_tokens > 0));
+    let scales = |scales, strides, columns| PageScales {
+        scales,
+        strides,
+        pages,
+        columns,
+    };
     let problem = Cached {
         q,
+        scales: (C::DTYPE != T::DTYPE).then(|| {
+            [
+                scales(key_scales, [keys_page, keys_head, keys_token], D),
+                scales(value_scales, [values_page, values_head, values_token], DV),
+            ]
+        }),
         pages: Pages {
             keys: k,
             values: v,
@@ -120,5 +152,5 @@ pub fn decode<
         is_lazy: false,
         registers: [240, 56],
     };
-    attend::<T, Cached<T, M>, 1>(problem, shape, counter);
+    attend::<T, Cached<T, C, M>, 1>(problem, shape, counter);
 }

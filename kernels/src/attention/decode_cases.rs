@@ -2,8 +2,9 @@
 
 use tilekit::prelude::*;
 
-use super::cached_cases::{Sequences, expect_results};
+use super::cached_cases::{Factors, Scaled, Sequences, expect_results};
 use super::decode::decode;
+use super::decode_table::{CacheElement, is_scaled};
 use super::forward::reset;
 use super::merge::merge_splits;
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
@@ -11,29 +12,15 @@ use super::plan::{FAR, Mask, Sizes};
 use super::problem::ROWS;
 use super::reference::{CAUSAL, FULL, Scores, Setup, numbers};
 
-/// The sequences of a case, with pages of so many tokens. In a small case the first sequence is the longest, and others have one token, none, a
-/// half, .. Sequences of timed cases have one length.
-fn sequences(kv_heads: usize, [batch, keys]: [usize; 2], page: Option<usize>) -> Sequences {
-    let length = |batch: usize| match batch {
-        _ if keys >= 1024 => keys,
-        0 => keys,
-        1 => 1,
-        2 => 0,
-        batch => keys / batch + 1,
-    };
-    let tokens = page.unwrap_or(keys);
-    Sequences {
-        kv_heads,
-        lengths: (0..batch).map(length).collect(),
-        page: tokens,
-        row: keys.div_ceil(tokens),
-        is_paged: page.is_some(),
-    }
-}
+const BY_TENSOR: Scaled = [false; 3];
+const BY_HEAD: Scaled = [false, true, false];
+const BY_PAGE: Scaled = [true, true, false];
+const BY_TOKEN: Scaled = [true; 3];
 
-/// A case of one instance, with pages of so many tokens.
+/// A case of one instance, with pages of so many tokens; elements of 8 bits have factors.
 fn cached<
     T,
+    C,
     const D: usize,
     const DV: usize,
     const KEYS: usize,
@@ -44,9 +31,11 @@ fn cached<
     case: &mut Case,
     setup: Setup,
     page: Option<usize>,
+    by: [Scaled; 2],
 ) -> CaseResult
 where
     T: Float + WgmmaOperand<T, f32> + DeviceElement,
+    C: CacheElement<T>,
 {
     let [batch, kv_heads, query_heads, queries, keys, splits] = [
         "batch",
@@ -58,10 +47,12 @@ where
     ]
     .map(|name| case.size(name));
     let heads = kv_heads * query_heads;
-    let sequences = sequences(kv_heads, [batch, keys], page);
+    let sequences = Sequences::new(kv_heads, [batch, keys], page);
     let q = case.normal::<T>("q", [batch, heads, queries, D]);
-    let k = sequences.cache::<T>(case, "keys", D);
-    let v = sequences.cache::<T>(case, "values", DV);
+    let k = sequences.cache::<C>(case, "keys", D);
+    let v = sequences.cache::<C>(case, "values", DV);
+    let of_k = Factors::new(case, "key_scales", &sequences, by[0]);
+    let of_v = Factors::new(case, "value_scales", &sequences, by[1]);
     let [lengths, table] = sequences.inputs(case);
     let sinks = case.normal::<f32>("sinks", [heads]);
     let data = case.uniform::<f32>("data", [heads], 0.0..0.5);
@@ -104,7 +95,7 @@ where
     let [of_batch, of_head, of_token] =
         [heads * queries * DV, queries * DV, DV].map(|stride| stride as i64);
     case.launch(
-        decode::<T, D, DV, KEYS, PIECE, PACK, M>,
+        decode::<T, C, D, DV, KEYS, PIECE, PACK, M>,
         // Small cases have few programs, so that each computes several tiles.
         if tiles < 132 { tiles.min(3) } else { 132 },
         (
@@ -120,6 +111,8 @@ where
             &table,
             &sinks,
             &data,
+            &of_k.scales,
+            &of_v.scales,
             batch as i32,
             kv_heads as i32,
             query_heads as i32,
@@ -128,6 +121,7 @@ where
             i32::from(sequences.is_paged),
             sequences.page as i32,
             sequences.row as i32,
+            sequences.pages() as i32,
             i32::from(setup.has_sinks),
             left,
             reach(setup.mask.right),
@@ -136,6 +130,12 @@ where
             of_batch,
             of_head,
             of_token,
+            of_k.strides[0] as i64,
+            of_k.strides[1] as i64,
+            of_k.strides[2] as i64,
+            of_v.strides[0] as i64,
+            of_v.strides[1] as i64,
+            of_v.strides[2] as i64,
         ),
     )?;
     if splits > 1 {
@@ -160,7 +160,13 @@ where
         )?;
     }
     let reference = || {
-        let (k, v) = (numbers(&k), numbers(&v));
+        let (k, v) = if is_scaled::<T, C>() {
+            let [of_keys, of_values] = [D, DV].map(|columns| sequences.shape(columns));
+            let k = of_k.numbers::<T, C>(&k, of_keys);
+            (k, of_v.numbers::<T, C>(&v, of_values))
+        } else {
+            (numbers(&k), numbers(&v))
+        };
         let factors = [numbers(&data), first.sinks(&sinks)];
         let factors = [&factors[0][..], &factors[1][..]];
         sequences.reference((sizes, setup), &q, [(&k, D), (&v, DV)], factors)
@@ -170,7 +176,7 @@ where
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
     let tokens: usize = sequences.lengths.iter().sum();
     case.does_tensor_flops::<T>(2 * heads * queries * tokens * (D + DV));
-    case.moves_bytes(size_of::<T>() * tokens * kv_heads * (D + DV));
+    case.moves_bytes(size_of::<C>() * tokens * kv_heads * (D + DV));
     Ok(())
 }
 
@@ -179,9 +185,34 @@ macro_rules! cases {
        batch = $batch:tt, kv_heads = $kv:tt, query_heads = $g:tt, queries = $queries:tt, keys = $ks:tt, splits = $splits:tt;)*) => {$(
         #[case(sizes(batch = $batch, kv_heads = $kv, query_heads = $g, queries = $queries, keys = $ks, splits = $splits))]
         fn $name(case: &mut Case) -> CaseResult {
-            cached::<$ty, $d, $dv, $keys, $piece, $pack, $modifier>(case, $setup, $page)
+            cached::<$ty, $ty, $d, $dv, $keys, $piece, $pack, $modifier>(case, $setup, $page, [BY_TENSOR; 2])
         }
     )*};
+}
+
+macro_rules! narrow_cases {
+    ($($name:ident: <$ty:ty, $c:ty, $d:literal, $dv:literal, $keys:literal, $piece:literal, $pack:literal>, $by:expr, $page:expr,
+       batch = $batch:tt, kv_heads = $kv:tt, query_heads = $g:tt, queries = $queries:tt, keys = $ks:tt, splits = $splits:tt;)*) => {$(
+        #[case(sizes(batch = $batch, kv_heads = $kv, query_heads = $g, queries = $queries, keys = $ks, splits = $splits))]
+        fn $name(case: &mut Case) -> CaseResult {
+            cached::<$ty, $c, $d, $dv, $keys, $piece, $pack, Plain>(case, CAUSAL, $page, $by)
+        }
+    )*};
+}
+
+narrow_cases! {
+    decode_64_e4m3: <bf16, E4m3, 64, 64, 128, 128, 8>, [BY_HEAD, BY_TENSOR], None,
+        batch = [3, 1], kv_heads = [2, 1], query_heads = [8], queries = [1], keys = [300, 129], splits = [1, 2];
+    decode_128_e4m3_pages_of_64: <bf16, E4m3, 128, 128, 128, 64, 8>, [BY_TOKEN, BY_PAGE], Some(64),
+        batch = [3, 1, 1], kv_heads = [2, 1, 1], query_heads = [8, 7, 8], queries = [1, 4, 1], keys = [700, 129, 65], splits = [1, 2, 3];
+    decode_128_e4m3_pages_of_16: <bf16, E4m3, 128, 128, 128, 16, 8>, [BY_PAGE, BY_TOKEN], Some(16),
+        batch = [3], kv_heads = [2], query_heads = [5], queries = [2], keys = [129], splits = [2];
+    decode_128_e4m3_f16: <f16, E4m3, 128, 128, 128, 128, 1>, [BY_TENSOR, BY_TOKEN], None,
+        batch = [1], kv_heads = [1], query_heads = [1], queries = [70], keys = [200], splits = [2];
+    decode_128_e5m2: <bf16, E5m2, 128, 128, 128, 64, 8>, [BY_TENSOR, BY_HEAD], Some(64),
+        batch = [2], kv_heads = [1], query_heads = [8], queries = [1], keys = [130], splits = [1];
+    decode_256_e4m3: <bf16, E4m3, 256, 256, 64, 64, 8>, [BY_HEAD, BY_TOKEN], Some(64),
+        batch = [1], kv_heads = [1], query_heads = [8], queries = [1], keys = [400], splits = [2];
 }
 
 cases! {

@@ -11,15 +11,17 @@ use super::table::{Instance, Operand};
 use crate::handles::handles;
 
 /// The parameters of `decode`.
-pub(super) type DecodeHandles<T> = handles! {
-    q k v: TensorMap<T>,
+pub(super) type DecodeHandles<T, C> = handles! {
+    q: TensorMap<T>,
+    k v: TensorMap<C>,
     out: Ptr<T>,
     lse sums lse_of_splits: Ptr<f32>,
     counter lengths table: Ptr<i32>,
-    sinks data: Ptr<f32>,
-    batch kv_heads query_heads queries splits is_paged page_tokens table_row has_sinks left right: Scalar<i32>,
+    sinks data key_scales value_scales: Ptr<f32>,
+    batch kv_heads query_heads queries splits is_paged page_tokens table_row pages has_sinks left right: Scalar<i32>,
     log2_scale score_scale: Scalar<f32>,
     out_batch out_head out_token: Scalar<i64>,
+    keys_page keys_head keys_token values_page values_head values_token: Scalar<i64>,
 };
 
 /// The parameters of `merge_splits`.
@@ -33,9 +35,9 @@ pub(super) type MergeHandles<T> = handles! {
 };
 
 /// An instance of `decode`, and the tokens of one of its TMA loads.
-pub(super) struct CacheInstance<T> {
+pub(super) struct CacheInstance<T, C> {
     pub(super) piece: usize,
-    pub(super) instance: Instance<DecodeHandles<T>>,
+    pub(super) instance: Instance<DecodeHandles<T, C>>,
 }
 
 /// An instance with blocks of so many keys and so many rows for a token.
@@ -66,14 +68,41 @@ macro_rules! caches {
         $($all.push(CacheInstance {
             piece: $piece,
             instance: instance([$d, $dv], [$keys, $pack], |compiler| {
-                decode::<T, $d, $dv, $keys, $piece, $pack, M>.compile(compiler)
+                decode::<T, C, $d, $dv, $keys, $piece, $pack, M>.compile(compiler)
             }),
         });)*
     };
 }
 
+/// An element type of a cache whose queries have type `T`: `T` itself, or a float of 8 bits, whose elements have factors.
+pub trait CacheElement<T>: Element + DeviceElement {
+    /// The largest finite number.
+    #[doc(hidden)]
+    const LARGEST: f32;
+}
+
+macro_rules! cache_elements {
+    ($($c:ty: $largest:expr, for $($t:ty),*;)*) => {$($(
+        impl CacheElement<$t> for $c {
+            const LARGEST: f32 = $largest;
+        }
+    )*)*};
+}
+
+cache_elements! {
+    bf16: f32::MAX, for bf16;
+    f16: 65504.0, for f16;
+    E4m3: 448.0, for bf16, f16;
+    E5m2: 57344.0, for bf16, f16;
+}
+
+/// Whether a cache of `C` has factors, since its elements are not those of the queries.
+pub(super) fn is_scaled<T: Element, C: Element>() -> bool {
+    C::DTYPE != T::DTYPE
+}
+
 /// The instances of `decode`: those with the most tokens a load first, then those that pack the fewest heads.
-pub(super) fn caches<T: Operand, M: Modifier>() -> Vec<CacheInstance<T>> {
+pub(super) fn caches<T: Operand, C: CacheElement<T>, M: Modifier>() -> Vec<CacheInstance<T, C>> {
     caches! {
         64, 64, 128: [128, 64, 32, 16] x [1, 8, 64];
         128, 128, 128: [128, 64, 32, 16] x [1, 8, 64];

@@ -49,6 +49,7 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
     type Tile = DenseTile;
     type Rows = DenseRows;
     type Output = O;
+    type Loaded = T;
 
     fn count(self) -> Scalar<i32> {
         self.tiles.count()

@@ -5,7 +5,10 @@
 //! own 64 rows each. S of a block is computed while P · V of the preceding block is in flight. The [`Problem`] says what the rows are,
 //! which keys they see, and where results go.
 //!
-//! Elements of 8 bits have a third stage: the products read V transposed, so a warpgroup of its own transposes each block in shared memory.
+//! Products of 8-bit floats have a third stage: they read V transposed, so a warpgroup of its own transposes each block in shared memory.
+//! So have products of 16 bits whose K and V are of 8 in memory: two warpgroups convert the blocks of K, and of V.
+
+use std::any::Any;
 
 use tilekit::prelude::*;
 use tilekit::target::SM_90A;
@@ -37,20 +40,40 @@ pub(super) struct Shape {
 /// Registers of a thread that transposes V.
 const TO_TRANSPOSE: u32 = 40;
 
+/// Registers of a thread that converts K or V.
+const TO_CONVERT: u32 = 104;
+
 /// Whether products read V transposed.
 const fn is_transposed<T>() -> bool {
     size_of::<T>() == 1
 }
 
 /// Do queries, outputs, and the stages of K and V fit a CTA's shared memory? Otherwise the output reuses the buffer of the queries.
-fn has_place_for_output<T, O>(shape: Shape, queries: usize) -> bool {
+fn has_place_for_output<T: Element, P: Problem<T>>(shape: Shape, queries: usize) -> bool {
     /// Bytes of mbarriers and of the slots of drawn tiles, rounded up.
     const BESIDES: usize = 1024;
     let blocks_of_values = if is_transposed::<T>() { 2 } else { 1 };
     let columns = shape.depth + blocks_of_values * shape.values;
     let operands = STAGES * shape.keys * columns + queries * shape.depth;
-    let bytes = operands * size_of::<T>() + queries * shape.values * size_of::<O>();
-    bytes + BESIDES <= SM_90A.cta.shared_bytes as usize
+    let loaded = if is_converted::<T, P>() {
+        STAGES * shape.keys * (shape.depth + shape.values) * size_of::<P::Loaded>()
+    } else {
+        0
+    };
+    let output = queries * shape.values * size_of::<P::Output>();
+    operands * size_of::<T>() + loaded + output + BESIDES <= SM_90A.cta.shared_bytes as usize
+}
+
+/// Whether K and V have other elements in memory.
+fn is_converted<T: Element, P: Problem<T>>() -> bool {
+    P::Loaded::DTYPE != T::DTYPE
+}
+
+/// A pipeline of `T`, which is the type `L`.
+fn same<T: Element, L: Element>(pipeline: Loads<T>) -> Loads<L> {
+    let pipeline: &dyn Any = &pipeline;
+    let same = pipeline.downcast_ref::<Loads<L>>();
+    *same.expect("element types of one `DType` are one type")
 }
 
 /// The shared layout of an operand of `wgmma`: the widest swizzle that divides a row.
@@ -71,10 +94,10 @@ fn blocks_of<T: Element>(keys: usize, columns: usize, groups: usize) -> Loads<T>
     Pipeline::new(tiles, Producers::Tma, Consumers::warpgroups(groups))
 }
 
-/// The pipeline of transposed V, which four warps store.
+/// The pipeline of blocks `[rows, columns]` that four warps store: transposed V, or what is converted.
 #[device]
-fn transposed_blocks<T: Element>(keys: usize, columns: usize, groups: usize) -> Loads<T> {
-    let tiles = Smem::alloc([STAGES, columns, keys], swizzle::<T>(keys, 2));
+fn stored_blocks<T: Element>(rows: usize, columns: usize, groups: usize) -> Loads<T> {
+    let tiles = Smem::alloc([STAGES, rows, columns], swizzle::<T>(columns, 2));
     let stores = Producers::Stores { warps: 4 };
     Pipeline::new(tiles, stores, Consumers::warpgroups(groups))
 }
@@ -109,13 +132,14 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
         is_lazy,
         registers: [of_consumers, of_producer],
     } = shape;
-    let has_place = has_place_for_output::<T, P::Output>(shape, GROUPS * ROWS);
+    let has_place = has_place_for_output::<T, P>(shape, GROUPS * ROWS);
     let is_transposed = is_transposed::<T>();
+    let is_converted = is_converted::<T, P>();
     static_assert!(
         has_place || (depth == columns && P::Output::DTYPE == T::DTYPE),
         "an output of {columns} columns takes the place of queries of {depth}"
     );
-    let partitions = GROUPS + usize::from(is_transposed);
+    let partitions = GROUPS + usize::from(is_transposed) + 2 * usize::from(is_converted);
     let drawn = DynamicTiles::new(counter, problem.count(), Consumers::warpgroups(partitions));
     let of_queries = |_| {
         let tile = Smem::<T>::alloc([1, ROWS, depth], swizzle::<T>(depth, 2));
@@ -125,19 +149,34 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
     let of_output = |_| Smem::alloc([1, ROWS, columns], swizzle::<P::Output>(columns, 2));
     let outputs: Option<Vec<Smem<P::Output>>> =
         has_place.then(|| (0..GROUPS).map(of_output).collect());
-    let keys = blocks_of::<T>(block_keys, depth, GROUPS);
-    let readers = if is_transposed { 1 } else { GROUPS };
-    let loaded = blocks_of::<T>(block_keys, columns, readers);
+    let blocks = |columns: usize, groups: usize| {
+        if is_converted {
+            stored_blocks::<T>(block_keys, columns, groups)
+        } else {
+            blocks_of::<T>(block_keys, columns, groups)
+        }
+    };
+    let keys = blocks(depth, GROUPS);
+    let straight = blocks(columns, if is_transposed { 1 } else { GROUPS });
     let values = if is_transposed {
-        transposed_blocks::<T>(block_keys, columns, GROUPS)
+        stored_blocks::<T>(columns, block_keys, GROUPS)
     } else {
-        loaded
+        straight
+    };
+    let loaded: [Loads<P::Loaded>; 2] = if is_converted {
+        [depth, columns].map(|columns| blocks_of(block_keys, columns, 1))
+    } else {
+        [keys, straight].map(same)
     };
     let turns = has_turns.then(|| NamedTurns::<GROUPS>::new(128));
 
     let attend = |group: usize| {
         // One instruction has at most 128 columns where warps are launched with fewer registers.
-        let widest = if is_transposed { 128 } else { 256 };
+        let widest = if is_transposed || is_converted {
+            128
+        } else {
+            256
+        };
         let [of_scores, of_sums] = [block_keys, columns]
             .map(|n| Wgmma::new([4, 1], [64, n.min(widest), 32 / size_of::<T>()]));
         let of_powers = DotOperand::new(0, of_sums.clone(), 4 / size_of::<T>() as u32);
@@ -335,7 +374,7 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
             let place = problem.tile(tile.number());
             let mut issue = || {
                 let blocks = problem.blocks(place);
-                problem.load_blocks(place, blocks, [keys, loaded], base, || {
+                problem.load_blocks(place, blocks, loaded, base, || {
                     for (group, &pipeline) in queries.iter().enumerate() {
                         problem.load_queries(place, group, pipeline, round);
                     }
@@ -360,13 +399,46 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
         while tile.number() < drawn.count() {
             let count = problem.blocks(problem.tile(tile.number())).count;
             for number in range(base, base + count) {
-                let from = loaded.consumer_wait(loaded.of_fill(number));
+                let from = straight.consumer_wait(straight.of_fill(number));
                 let to = values.producer_acquire(values.of_fill(number));
                 transpose(from.tiles, to.tiles);
                 values.commit(to);
-                loaded.consumer_release(from);
+                straight.consumer_release(from);
             }
             base += count;
+            tile = drawn.receive(tile);
+        }
+    };
+    let convert = |side: usize| {
+        let (from, to) = (loaded[side], [keys, values][side]);
+        let mut base = scalar(0);
+        let mut tile = drawn.start();
+        while tile.number() < drawn.count() {
+            let place = problem.tile(tile.number());
+            let mut convert = || {
+                let blocks = problem.blocks(place);
+                let (end, top) = (base + blocks.count, base + blocks.top - 1);
+                // Factors are on their way while the block before theirs is converted.
+                let mut factors = problem.factors(place, side, blocks.top - 1);
+                for fill in range(base, end) {
+                    let next = problem.factors(place, side, top - fill - 1);
+                    let full = from.consumer_wait(from.of_fill(fill));
+                    let stage = to.producer_acquire(to.of_fill(fill));
+                    problem.convert(&factors, full.tiles, stage.tiles);
+                    to.commit(stage);
+                    from.consumer_release(full);
+                    factors = next;
+                }
+                base = end;
+            };
+            match problem.has_rows(place) {
+                Some(has_rows) => {
+                    if has_rows {
+                        convert();
+                    }
+                }
+                None => convert(),
+            }
             tile = drawn.receive(tile);
         }
     };
@@ -383,5 +455,9 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
     } else {
         parts
     };
+    let sides = if is_converted { 2 } else { 0 };
+    let parts = (0..sides).fold(parts, |parts, side| {
+        parts.worker(Warps(4).registers(TO_CONVERT), || convert(side))
+    });
     parts.worker(Warps(1).registers(of_producer), load).run();
 }

@@ -1,5 +1,7 @@
 //! Attention: [`Attention`] is what a program calls; the kernels are public for cases, benchmarks and launches by hand.
 
+pub mod append;
+mod append_cases;
 pub mod backward;
 mod backward_block;
 mod backward_cases;
@@ -10,11 +12,13 @@ mod backward_table;
 mod cached;
 mod cached_cases;
 mod call;
+mod call_append;
 mod call_backward;
 mod call_decode;
 mod call_fp8;
 mod call_latent;
 mod check;
+mod check_append;
 mod check_backward;
 mod check_decode;
 mod check_fp8;
@@ -48,6 +52,7 @@ pub mod merge_latent;
 mod modifier;
 mod options;
 mod overlap;
+mod page_scales;
 mod plan;
 mod problem;
 mod reference;
@@ -60,10 +65,12 @@ mod transpose;
 mod workspace;
 
 pub use call::{Attention, Forward};
+pub use call_append::{NewLengths, NewTokens, Rotary};
 pub use call_backward::{Gradients, Upstream};
-pub use call_decode::Cache;
+pub use call_decode::{Cache, CacheScales};
 pub use call_fp8::Factors;
 pub use call_latent::LatentCache;
+pub use decode_table::CacheElement;
 pub use dropout::Dropout;
 pub use error::{Error, Result};
 pub use modifier::{Alibi, Differentiable, Dropped, Modifier, Place, Plain, Softcap};

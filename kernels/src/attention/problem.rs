@@ -61,6 +61,8 @@ pub(super) trait Problem<T: Element>: Copy {
     type Rows: Copy;
     /// The element type of the output.
     type Output: Element;
+    /// The element type of K and V in memory: that of the products, or another, which [`convert`](Problem::convert) turns into it.
+    type Loaded: Element;
 
     /// How many tiles there are.
     fn count(self) -> Scalar<i32>;
@@ -94,10 +96,16 @@ pub(super) trait Problem<T: Element>: Copy {
         self,
         tile: Self::Tile,
         blocks: Blocks,
-        to: [Loads<T>; 2],
+        to: [Loads<Self::Loaded>; 2],
         base: Scalar<i32>,
         load_queries: impl FnOnce(),
     );
+    /// What [`convert`](Problem::convert) needs of memory for block `number` of K (side 0) or V (side 1).
+    fn factors(self, _tile: Self::Tile, _side: usize, _number: Scalar<i32>) -> Vec<Tensor<f32>> {
+        Vec::new()
+    }
+    /// Converts a block of K or V, by a partition of four warps.
+    fn convert(self, _factors: &[Tensor<f32>], _from: Smem<Self::Loaded>, _to: Smem<T>) {}
     /// Whether the kernel may begin beside the launch in front of it, and the next one beside this one.
     const OVERLAPS: bool = false;
     /// Whether [`clear`](Problem::clear) does anything.

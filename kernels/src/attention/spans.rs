@@ -192,6 +192,7 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
     type Tile = SpanTile;
     type Rows = SpanRows;
     type Output = T;
+    type Loaded = T;
 
     fn count(self) -> Scalar<i32> {
         self.tiles.count()

@@ -1,0 +1,68 @@
+//! Keys and values of 8 bits: their factors in memory, and the conversion to the type of the queries in shared memory.
+
+use tilekit::prelude::*;
+
+/// Rows that are converted at a time, which share a tensor of factors.
+const AT_ONCE: usize = 64;
+
+/// The factors of keys or of values, by page, head and token of the page; those that share a factor have a stride of 0.
+#[derive(Clone, Copy)]
+pub(super) struct PageScales {
+    pub(super) scales: Ptr<f32>,
+    pub(super) strides: [Scalar<i64>; 3],
+    /// Pages of the cache.
+    pub(super) pages: Scalar<i32>,
+    pub(super) columns: usize,
+}
+
+impl PageScales {
+    /// The factors of `piece` tokens of a page and head from a token on, of which `left` are of the sequence: a tensor for each step of [`convert`].
+    /// None is read where the token is negative, before the first block.
+    #[device]
+    pub(super) fn of_piece(
+        self,
+        [page, head, token]: [Scalar<i32>; 3],
+        left: Scalar<i32>,
+        piece: usize,
+    ) -> Vec<Tensor<f32>> {
+        let at_once = piece.min(AT_ONCE);
+        let [of_page, of_head, of_token] = self.strides;
+        let first = page.cast::<i64>() * of_page + head.cast::<i64>() * of_head;
+        let is_page = (page >= 0) & (page < self.pages) & (token >= 0);
+        let step = |row: usize| {
+            let row = row as i32 + arange(0..at_once, Slice::new(1, layout(self.columns, at_once)));
+            let at = (token + row).cast::<i64>() * of_token + first;
+            let factor = self.scales.at(at).mask(is_page & (row < left));
+            factor.other(0.0).load()
+        };
+        (0..piece).step_by(at_once).map(step).collect()
+    }
+}
+
+/// Threads of a partition over `rows` rows, of which each thread has 8 elements of each 128 bytes after conversion: lanes of a row store 16 bytes beside
+/// each other, and lanes that read 8 bytes of several rows meet no bank twice.
+fn layout(columns: usize, rows: usize) -> DistributedLinear {
+    let mut registers = vec![[0, 1], [0, 2], [0, 4]];
+    registers.extend((6..columns.ilog2()).map(|bit| [0, 1 << bit]));
+    registers.extend((4..rows.ilog2()).map(|bit| [1 << bit, 0]));
+    let [lanes, warps] = if columns > 64 {
+        [[[4, 0], [1, 0]], [[2, 0], [8, 0]]]
+    } else {
+        [[[1, 0], [2, 0]], [[4, 0], [8, 0]]]
+    };
+    let lanes = [[0, 8], [0, 16], [0, 32], lanes[0], lanes[1]];
+    DistributedLinear::new(registers, lanes, warps, [])
+}
+
+/// Stores the elements of `from`, times the factors of their rows and rounded once, to `to`.
+#[device]
+pub(super) fn convert<C: Element, T: Float>(factors: &[Tensor<f32>], from: Smem<C>, to: Smem<T>) {
+    let [rows, columns] = [0, 1].map(|dim| from.shape()[dim] as usize);
+    let at_once = rows / factors.len();
+    for (step, factor) in factors.iter().enumerate() {
+        let part = step * at_once..(step + 1) * at_once;
+        let elements = from.slice(0, part.clone()).load(layout(columns, at_once));
+        let scaled = elements.cast::<f32>() * factor.expand_dims(1);
+        to.slice(0, part).store(scaled.cast::<T>());
+    }
+}
