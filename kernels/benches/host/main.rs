@@ -11,6 +11,7 @@
 )]
 
 mod decode;
+mod latent;
 mod normal;
 mod products;
 mod timing;
@@ -24,5 +25,6 @@ fn main() {
     let device = Device::cuda(0).unwrap();
     println!("{}", device.facts().name);
     decode::run(&device, &filter);
+    latent::run(&device, &filter);
     products::run(&device, &filter);
 }

@@ -9,7 +9,7 @@ use super::reference::numbers;
 
 /// Zeros, so that what a case leaves out is known.
 #[kernel(warps = 4)]
-fn clear<C: Element>(out: Ptr<C>, len: i32) {
+fn zero_rows<C: Element>(out: Ptr<C>, len: i32) {
     let at = program_id(0) * 1024 + arange(0..1024, Coalesced);
     let zeros = zeros_like(at).cast::<f32>().cast::<C>();
     out.at(at).mask(at < len).store(zeros);
@@ -140,14 +140,18 @@ where
     let caches = ["keys", "values"].map(|name| case.output::<C>(name, shape));
     for cache in &caches {
         let len = lines * depth;
-        case.launch(clear::<C>, len.div_ceil(1024), (cache, len as i32))?;
+        case.launch(zero_rows::<C>, len.div_ceil(1024), (cache, len as i32))?;
     }
     let given = Factors::new(case, "scales", &new.sequences, by);
     let computed = ["key_scales", "value_scales"].map(|name| case.output::<f32>(name, &shape[..3]));
     let is_computed = matches!(form.scaling, Scaling::Computed(_));
     if is_computed {
         for scales in &computed {
-            case.launch(clear::<f32>, lines.div_ceil(1024), (scales, lines as i32))?;
+            case.launch(
+                zero_rows::<f32>,
+                lines.div_ceil(1024),
+                (scales, lines as i32),
+            )?;
         }
     }
     let strides = given.strides.map(|stride| stride as i64);
@@ -253,7 +257,7 @@ where
         absolute: if form.scaling == Scaling::None {
             1e-6
         } else {
-            0.0009767
+            0.000_976_7
         },
     };
     case.expect_all(

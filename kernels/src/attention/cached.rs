@@ -4,9 +4,10 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
+use super::mainloop::swizzle;
 use super::modifier::{Modifier, Place};
 use super::page_scales::{self, PageScales};
-use super::problem::{Blocks, Edges, Loads, Problem, ROWS, load};
+use super::problem::{Blocks, Edges, Loads, Problem, ROWS};
 use super::softmax::{LEAST, Softmax};
 
 /// The keys of each sequence, and how they are split among CTAs.
@@ -103,6 +104,8 @@ pub(super) struct Cached<T, C, M> {
     pub(super) pages: Pages<C>,
     /// The factors of K and V, where the cache has other elements than Q.
     pub(super) scales: Option<[PageScales; 2]>,
+    /// Whether all tokens of a sequence have the factors of their head: then scores and results are multiplied by them, and elements are converted as they are.
+    pub(super) is_by_head: bool,
     pub(super) splits: Splits,
     pub(super) results: Partial<T>,
     pub(super) batch: Scalar<i32>,
@@ -137,6 +140,8 @@ pub(super) struct CachedRows {
     tile: CachedTile,
     low: Tensor<i32>,
     high: Tensor<i32>,
+    /// The factors of scores, and of results, where the head has them.
+    factors: Option<[Scalar<f32>; 2]>,
 }
 
 impl<T: Float, C: Element, M: Modifier> Cached<T, C, M> {
@@ -205,7 +210,7 @@ impl<T: Float, C: Element, M: Modifier> Cached<T, C, M> {
     }
 }
 
-impl<T: Float, C: Element, M: Modifier> Problem<T> for Cached<T, C, M> {
+impl<T: Float, U: Float, C: Element, M: Modifier> Problem<U> for Cached<T, C, M> {
     type Tile = CachedTile;
     type Rows = CachedRows;
     type Output = T;
@@ -256,7 +261,10 @@ impl<T: Float, C: Element, M: Modifier> Problem<T> for Cached<T, C, M> {
     fn rows(self, tile: CachedTile, _: usize, layout: Slice) -> CachedRows {
         let token = tile.token + arange(0..ROWS, layout) / self.pack;
         let place = token + (tile.keys - self.splits.queries);
+        let scales = self.scales.filter(|_| self.is_by_head);
+        let page = select(self.pages.is_paged, 0, tile.batch);
         CachedRows {
+            factors: scales.map(|scales| scales.map(|of| of.of_head(page, tile.kv_head))),
             tile,
             low: maximum(place - self.splits.left, 0),
             high: minimum(place + self.right + 1, tile.keys),
@@ -292,19 +300,39 @@ impl<T: Float, C: Element, M: Modifier> Problem<T> for Cached<T, C, M> {
         Edges::of(blocks, [low, maximum(high, 0)], keys)
     }
 
-    fn log2_scale(self, _: CachedRows) -> Scalar<f32> {
-        self.log2_scale
+    #[device]
+    fn log2_scale(self, rows: CachedRows) -> Scalar<f32> {
+        match rows.factors {
+            Some([of_scores, _]) if M::SCALES_LATER => self.log2_scale * of_scores,
+            _ => self.log2_scale,
+        }
     }
 
     fn least(self) -> f32 {
         LEAST
     }
 
+    /// Queries of another type than that of the products lie in the same bytes until [`ready`](Problem::ready) converts them.
     #[device]
-    fn load_queries(self, tile: CachedTile, _: usize, to: Loads<T>, count: Scalar<i32>) {
+    fn load_queries(self, tile: CachedTile, _: usize, to: Loads<U>, count: Scalar<i32>) {
         let zero = scalar(0);
         let at = [tile.batch, tile.kv_head, tile.token, zero, zero];
-        load(to, count, self.q, at);
+        let stage = to.producer_acquire(to.of_fill(count));
+        let queries = bits::<U, T>(stage.tiles);
+        self.q.load(at, queries.reshape(self.q.block()), stage.full);
+        to.commit(stage);
+    }
+
+    #[device]
+    fn ready(self, rows: CachedRows, queries: Smem<U>) -> CachedRows {
+        if U::DTYPE == T::DTYPE {
+            return rows;
+        }
+        let back = page_scales::narrow_range(bits::<U, T>(queries), queries);
+        let factors = rows
+            .factors
+            .map(|[of_scores, of_results]| [of_scores * back, of_results]);
+        CachedRows { factors, ..rows }
     }
 
     /// The table is read a block ahead, and once for K and V: its latency is not on the way of a load.
@@ -336,7 +364,7 @@ impl<T: Float, C: Element, M: Modifier> Problem<T> for Cached<T, C, M> {
 
     #[device]
     fn factors(self, tile: CachedTile, side: usize, block: Scalar<i32>) -> Vec<Tensor<f32>> {
-        let Some(scales) = self.scales else {
+        let Some(scales) = self.scales.filter(|_| !self.is_by_head) else {
             return Vec::new();
         };
         let Pages {
@@ -357,19 +385,25 @@ impl<T: Float, C: Element, M: Modifier> Problem<T> for Cached<T, C, M> {
     }
 
     #[device]
-    fn convert(self, factors: &[Tensor<f32>], from: Smem<C>, to: Smem<T>) {
-        page_scales::convert(factors, from, to);
+    fn convert(self, factors: &[Tensor<f32>], from: Smem<C>, to: Smem<U>) {
+        if self.is_by_head {
+            page_scales::widen(from, to);
+        } else {
+            page_scales::convert(factors, from, to);
+        }
     }
 
     #[device]
-    fn clear(self, rows: CachedRows, number: Scalar<i32>, values: Smem<T>) {
+    fn clear(self, rows: CachedRows, number: Scalar<i32>, values: Smem<U>) {
         let keys = self.splits.tile[1];
         clear_from(values, rows.tile.keys - number * keys);
     }
 
     #[device]
     fn store(self, rows: CachedRows, sums: Tensor<f32>, softmax: Softmax, _: Smem<T>) {
-        let CachedRows { tile, low, .. } = rows;
+        let CachedRows {
+            tile, low, factors, ..
+        } = rows;
         let Partial {
             out,
             strides,
@@ -391,6 +425,10 @@ impl<T: Float, C: Element, M: Modifier> Problem<T> for Cached<T, C, M> {
             .other(f32::NEG_INFINITY)
             .load();
         let (factor, log_sum_exp) = softmax.finish_with_sink(sink);
+        let factor = match factors {
+            Some([_, of_results]) => factor * of_results,
+            None => factor,
+        };
         let factor = factor.expand_dims(1).convert_layout_trivial(sums.layout());
         let sums = sums * factor;
         let heads = self.kv_heads * self.query_heads;
@@ -435,10 +473,20 @@ impl<T: Float, C: Element, M: Modifier> Cached<T, C, M> {
             head: head.expand_dims(1),
             query: (token + (tile.keys - self.splits.queries)).expand_dims(1),
             key,
-            scale: self.score_scale,
+            scale: match rows.factors {
+                Some([of_scores, _]) => self.score_scale * of_scores,
+                None => self.score_scale,
+            },
             data: self.data,
         }
     }
+}
+
+/// The same bytes of queries as elements of another type of 16 bits, or the same.
+#[device]
+fn bits<U: Element, T: Element>(queries: Smem<U>) -> Smem<T> {
+    let [rows, columns] = [0, 1].map(|dim| queries.shape()[dim] as usize);
+    queries.reinterpret([rows, columns], swizzle::<T>(columns, 2))
 }
 
 /// Clears the rows of values from `left` on. Memory past the last key may hold NaN, and P of 0 times NaN is NaN.

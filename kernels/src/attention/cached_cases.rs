@@ -195,18 +195,16 @@ impl Factors {
         Factors { scales, strides }
     }
 
-    /// The numbers of a cache's elements, `[pages, heads, tokens, columns]`: products in f32, rounded to `T`.
-    pub(super) fn numbers<T: DeviceElement, C: DeviceElement>(
+    /// The numbers of a cache's elements, `[pages, heads, tokens, columns]`: products in f32, of which `round` says how they are rounded.
+    pub(super) fn numbers<C: DeviceElement>(
         &self,
         cache: &Input<C>,
         shape: [usize; 4],
+        round: impl Fn(f64) -> f64,
     ) -> Vec<f64> {
         let number = |at: usize| {
-            let product =
-                cache.host()[at].number().to_f64() as f32 * self.scale(at / shape[3], shape);
-            let rounded = T::nearest(Number::Float(f64::from(product)));
-            let rounded = rounded.expect("a float holds every number");
-            rounded.number().to_f64()
+            let element = cache.host()[at].number().to_f64() as f32;
+            round(f64::from(element * self.scale(at / shape[3], shape)))
         };
         (0..cache.host().len()).map(number).collect()
     }

@@ -20,10 +20,12 @@ use super::table::{DenseHandles, Instance, Operand, masked};
 use super::workspace::Workspace;
 
 /// Attention on a device: the kernels that calls have needed so far, and what each stream needs of its own.
-/// [`backward`](Attention::backward) has the gradients, and [`decode`](Attention::decode) attends to a cache.
+/// [`backward`](Attention::backward) has the gradients, [`forward_blocks`](Attention::forward_blocks) takes block-sparse masks, [`decode`](Attention::decode) attends to a cache, to which
+/// [`append`](Attention::append) stores, and [`merge`](Attention::merge) merges results.
 ///
 /// Tensors are views of `[batch, heads, tokens, depth]`. Rows are contiguous; other strides are multiples of 16 bytes. K and V may have fewer
-/// heads than Q, each for a group of consecutive query heads. Accumulators are f32, and results are rounded once.
+/// heads than Q, each for a group of consecutive query heads. Accumulators are f32, and results are rounded once. Depths of Q and K are 64, 96, 128, 192 and 256; values have the same,
+/// or 128 with a depth of 192 (the prefill of MLA).
 ///
 /// The first call that needs a kernel compiles and loads it, and the first one of a stream allocates its workspace, which waits
 /// for the device: neither may happen while a graph is captured.
@@ -422,7 +424,7 @@ pub(super) fn in_line<'a, T: DeviceElement>(view: &View<'a, T>, heads: usize) ->
 }
 
 /// The view with `pack` heads as a dimension after the tokens.
-fn packed<'a, T: DeviceElement>(view: &View<'a, T>, pack: usize) -> View<'a, T> {
+pub(super) fn packed<'a, T: DeviceElement>(view: &View<'a, T>, pack: usize) -> View<'a, T> {
     let (place, strides) = (view.place(), Strides::of(view));
     let shape = &place.shape;
     let packs = [shape[0], shape[1] / pack, shape[2], pack, shape[3]];

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::append::{HEADS, append};
 use super::call::Attention;
-use super::call_decode::{Cache, strides_of_scales};
+use super::call_decode::{Cache, three_strides};
 use super::check_append::{CheckedTokens, check_append};
 use super::decode_table::CacheElement;
 use super::error::Result;
@@ -119,7 +119,7 @@ impl Attention {
         let no_scales = no_numbers.view([1, 1, 1]);
         let scales = cache.scales;
         let [of_keys, of_values] = scales.map_or([&no_scales; 2], |of| [of.keys, of.values]);
-        let [by_keys, by_values] = [of_keys, of_values].map(strides_of_scales);
+        let [by_keys, by_values] = [of_keys, of_values].map(three_strides);
         let [cos, sin] = new.rotary.map_or([no_numbers; 2], |of| [of.cos, of.sin]);
         kernel.launch(
             stream,

@@ -37,7 +37,8 @@ pub struct Cache<'a, T> {
     pub checked: bool,
 }
 
-/// The factors of a cache of [`E4m3`] or [`E5m2`]: an element times its factor, rounded to the type of the queries, is the number that is meant.
+/// The factors of a cache of [`E4m3`] or [`E5m2`]: an element times its factor is the number that is meant. It is rounded to the type of the queries where tokens or pages have
+/// factors of their own.
 ///
 /// Both are `[pages, heads, tokens]` as the cache, on the device, with any strides: 0 along the dimensions whose elements share a factor.
 ///
@@ -84,8 +85,9 @@ impl Attention {
     /// alone, so a captured graph can be replayed while lengths and pages change on the device. A sequence without tokens gives rows of
     /// zeros and an LSE of -inf.
     ///
-    /// The cache has the elements of `q`, or [`E4m3`] or [`E5m2`] with [`scales`](Cache::scales): half of the bytes. Its elements are converted in shared memory, and products are
-    /// those of the type of `q`.
+    /// The cache has the elements of `q`, or [`E4m3`] or [`E5m2`] with [`scales`](Cache::scales): half of the bytes. Its elements are converted in shared memory. Where all tokens of
+    /// a sequence and head share a factor, that is the faster way: products are of f16, which holds elements as they are, and queries of bf16 are moved to its range by powers of
+    /// two. Otherwise products are those of the type of `q`, to which elements times factors are rounded.
     ///
     /// `options` are those of [`forward`](Attention::forward) except `chunk`, `lengths` and `from_first`. The first call with given
     /// shapes compiles and allocates, which may not happen while a graph is captured.
@@ -205,9 +207,17 @@ impl Attention {
             pages,
         } = call.checked;
         let group = sizes.heads / sizes.kv_heads;
+        let is_by_head = call.cache.scales.is_some_and(|scales| {
+            let [keys, values] = [scales.keys, scales.values].map(three_strides);
+            let of_pages = call.cache.table.is_some();
+            [keys, values]
+                .iter()
+                .all(|by| by[2] == 0 && (by[0] == 0 || !of_pages))
+        });
         let fits = |(_, row): &(usize, CacheInstance<T, C>)| {
             let is_whole = call.cache.table.is_none() || page.is_multiple_of(row.piece);
-            row.instance.depths == sizes.depths && is_whole && group <= row.instance.tile.pack
+            let is_right = row.instance.depths == sizes.depths && row.is_by_head == is_by_head;
+            is_right && is_whole && group <= row.instance.tile.pack
         };
         let mut instances = caches::<T, C, M>().into_iter().enumerate();
         let (index, CacheInstance { instance, .. }) = instances
@@ -232,7 +242,7 @@ impl Attention {
         let no_scales = no_numbers.view([1, 1, 1]);
         let scales = call.cache.scales;
         let [of_keys, of_values] = scales.map_or([&no_scales; 2], |of| [of.keys, of.values]);
-        let [by_keys, by_values] = [of_keys, of_values].map(strides_of_scales);
+        let [by_keys, by_values] = [of_keys, of_values].map(three_strides);
         kernel.launch(
             call.stream,
             self.programs(&kernel, tiles * splits)?,
@@ -349,9 +359,9 @@ impl Attention {
     }
 }
 
-/// The strides of factors, by page, head and token.
-pub(super) fn strides_of_scales(scales: &TensorView<'_, f32>) -> [i64; 3] {
-    let strides = &scales.place().strides;
+/// The strides of numbers of rows, by page or batch, head and token.
+pub(super) fn three_strides(of_rows: &TensorView<'_, f32>) -> [i64; 3] {
+    let strides = &of_rows.place().strides;
     [0, 1, 2].map(|dim| strides[dim] as i64)
 }
 

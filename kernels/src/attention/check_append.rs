@@ -9,7 +9,7 @@ use super::check::{MOST, check_strides, extents};
 use super::check_decode::{check_lengths_of_cache, check_pages, check_scales};
 use super::decode_table::{CacheElement, is_scaled};
 use super::error::{Result, expect};
-use super::overlap::{Elements, Overlap};
+use super::overlap::{Elements, Overlap, is_same_view};
 use super::table::Operand;
 
 /// The depths of rows.
@@ -199,8 +199,7 @@ fn check_queries<T: Operand>(new: &NewTokens<'_, T>, of_new: [usize; 4]) -> Resu
     check_strides("new.queries[0]", from)?;
     check_strides("new.queries[1]", to)?;
     check_apart("new.queries[1]", &Elements::of(to))?;
-    let is_same = from.source().address() == to.source().address()
-        && (from.place().offset, &from.place().strides) == (to.place().offset, &to.place().strides);
+    let is_same = is_same_view(from, to);
     expect(
         is_same || Elements::of(from).overlap(&Elements::of(to)) == Overlap::None,
         "new.queries[1]",

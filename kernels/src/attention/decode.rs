@@ -25,34 +25,41 @@ use super::problem::ROWS;
 /// to `sums` and `lse_of_splits`, which [`merge_splits`](super::merge::merge_splits) merges. Other arguments are as for
 /// [`forward_masked`](super::masked::forward_masked).
 ///
-/// Elements of a cache of another type than `T` are multiplied by factors, and rounded to `T`: `key_scales` and `value_scales`, of which those of a page
-/// (of `pages`), a head and a token of the page are the strides apart.
+/// Elements of a cache of another type than `T` have factors: `key_scales` and `value_scales`, of which those of a page (of `pages`), a head and a token of the page are the strides
+/// apart. Products are of type `U`: with `BY_HEAD`, where all tokens of a head have its factor (that of page 0, if there are pages), f16, which holds the elements as they are; otherwise
+/// `T`, to which elements times factors are rounded.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
-    <bf16, bf16, 64, 64, 128, 128, 8, Plain>,
-    <bf16, bf16, 128, 128, 128, 128, 8, Plain>,
-    <bf16, bf16, 128, 128, 128, 64, 8, Plain>,
-    <bf16, bf16, 128, 128, 128, 16, 8, Plain>,
-    <bf16, bf16, 128, 128, 128, 128, 1, Plain>,
-    <bf16, bf16, 128, 128, 128, 64, 64, Plain>,
-    <bf16, bf16, 128, 128, 128, 128, 8, Softcap>,
-    <bf16, bf16, 128, 128, 128, 128, 8, Alibi>,
-    <bf16, bf16, 256, 256, 64, 64, 8, Plain>,
-    <f16, f16, 128, 128, 128, 64, 8, Plain>,
-    <bf16, E4m3, 64, 64, 128, 128, 8, Plain>,
-    <bf16, E4m3, 128, 128, 128, 64, 8, Plain>,
-    <bf16, E4m3, 128, 128, 128, 16, 8, Plain>,
-    <bf16, E4m3, 256, 256, 64, 64, 8, Plain>,
-    <f16, E4m3, 128, 128, 128, 128, 1, Plain>,
-    <bf16, E5m2, 128, 128, 128, 64, 8, Plain>
+    <bf16, bf16, bf16, 64, 64, 128, 128, 8, false, Plain>,
+    <bf16, bf16, bf16, 128, 128, 128, 128, 8, false, Plain>,
+    <bf16, bf16, bf16, 128, 128, 128, 64, 8, false, Plain>,
+    <bf16, bf16, bf16, 128, 128, 128, 16, 8, false, Plain>,
+    <bf16, bf16, bf16, 128, 128, 128, 128, 1, false, Plain>,
+    <bf16, bf16, bf16, 128, 128, 128, 64, 64, false, Plain>,
+    <bf16, bf16, bf16, 128, 128, 128, 128, 8, false, Softcap>,
+    <bf16, bf16, bf16, 128, 128, 128, 128, 8, false, Alibi>,
+    <bf16, bf16, bf16, 256, 256, 64, 64, 8, false, Plain>,
+    <f16, f16, f16, 128, 128, 128, 64, 8, false, Plain>,
+    <bf16, bf16, E4m3, 64, 64, 128, 128, 8, false, Plain>,
+    <bf16, bf16, E4m3, 128, 128, 128, 64, 8, false, Plain>,
+    <bf16, bf16, E4m3, 128, 128, 128, 16, 8, false, Plain>,
+    <bf16, bf16, E4m3, 256, 256, 64, 64, 8, false, Plain>,
+    <f16, f16, E4m3, 128, 128, 128, 128, 1, false, Plain>,
+    <bf16, bf16, E5m2, 128, 128, 128, 64, 8, false, Plain>,
+    <bf16, f16, E4m3, 64, 64, 128, 128, 8, true, Plain>,
+    <bf16, f16, E4m3, 128, 128, 128, 64, 8, true, Plain>,
+    <bf16, f16, E4m3, 256, 256, 64, 64, 8, true, Plain>,
+    <bf16, f16, E4m3, 128, 128, 128, 64, 8, true, Softcap>
 ))]
 pub fn decode<
     T: Float + WgmmaOperand<T, f32>,
+    U: Float + WgmmaOperand<U, f32>,
     C: Element,
     const D: usize,
     const DV: usize,
     const KEYS: usize,
     const PIECE: usize,
     const PACK: usize,
+    const BY_HEAD: bool,
     M: Modifier,
 >(
     #[block([1, 1, ROWS / PACK, PACK, D], swizzle::<T>(D, 5))] q: TensorMap<T>,
@@ -103,6 +110,7 @@ pub fn decode<
     };
     let problem = Cached {
         q,
+        is_by_head: BY_HEAD,
         scales: (C::DTYPE != T::DTYPE).then(|| {
             [
                 scales(key_scales, [keys_page, keys_head, keys_token], D),
@@ -152,5 +160,5 @@ pub fn decode<
         is_lazy: false,
         registers: [240, 56],
     };
-    attend::<T, Cached<T, C, M>, 1>(problem, shape, counter);
+    attend::<U, Cached<T, C, M>, 1>(problem, shape, counter);
 }

@@ -20,12 +20,14 @@ const BY_TOKEN: Scaled = [true; 3];
 /// A case of one instance, with pages of so many tokens; elements of 8 bits have factors.
 fn cached<
     T,
+    U,
     C,
     const D: usize,
     const DV: usize,
     const KEYS: usize,
     const PIECE: usize,
     const PACK: usize,
+    const BY_HEAD: bool,
     M: Modifier,
 >(
     case: &mut Case,
@@ -35,6 +37,7 @@ fn cached<
 ) -> CaseResult
 where
     T: Float + WgmmaOperand<T, f32> + DeviceElement,
+    U: Float + WgmmaOperand<U, f32> + DeviceElement,
     C: CacheElement<T>,
 {
     let [batch, kv_heads, query_heads, queries, keys, splits] = [
@@ -48,7 +51,8 @@ where
     .map(|name| case.size(name));
     let heads = kv_heads * query_heads;
     let sequences = Sequences::new(kv_heads, [batch, keys], page);
-    let q = case.normal::<T>("q", [batch, heads, queries, D]);
+    let spread = setup.spread * 3f64.sqrt();
+    let q = case.uniform::<T>("q", [batch, heads, queries, D], -spread..spread);
     let k = sequences.cache::<C>(case, "keys", D);
     let v = sequences.cache::<C>(case, "values", DV);
     let of_k = Factors::new(case, "key_scales", &sequences, by[0]);
@@ -95,7 +99,7 @@ where
     let [of_batch, of_head, of_token] =
         [heads * queries * DV, queries * DV, DV].map(|stride| stride as i64);
     case.launch(
-        decode::<T, C, D, DV, KEYS, PIECE, PACK, M>,
+        decode::<T, U, C, D, DV, KEYS, PIECE, PACK, BY_HEAD, M>,
         // Small cases have few programs, so that each computes several tiles.
         if tiles < 132 { tiles.min(3) } else { 132 },
         (
@@ -162,8 +166,15 @@ where
     let reference = || {
         let (k, v) = if is_scaled::<T, C>() {
             let [of_keys, of_values] = [D, DV].map(|columns| sequences.shape(columns));
-            let k = of_k.numbers::<T, C>(&k, of_keys);
-            (k, of_v.numbers::<T, C>(&v, of_values))
+            let round = |product: f64| {
+                if BY_HEAD {
+                    product
+                } else {
+                    rounded::<T>(product)
+                }
+            };
+            let k = of_k.numbers(&k, of_keys, round);
+            (k, of_v.numbers(&v, of_values, round))
         } else {
             (numbers(&k), numbers(&v))
         };
@@ -185,34 +196,47 @@ macro_rules! cases {
        batch = $batch:tt, kv_heads = $kv:tt, query_heads = $g:tt, queries = $queries:tt, keys = $ks:tt, splits = $splits:tt;)*) => {$(
         #[case(sizes(batch = $batch, kv_heads = $kv, query_heads = $g, queries = $queries, keys = $ks, splits = $splits))]
         fn $name(case: &mut Case) -> CaseResult {
-            cached::<$ty, $ty, $d, $dv, $keys, $piece, $pack, $modifier>(case, $setup, $page, [BY_TENSOR; 2])
+            cached::<$ty, $ty, $ty, $d, $dv, $keys, $piece, $pack, false, $modifier>(case, $setup, $page, [BY_TENSOR; 2])
         }
     )*};
 }
 
+/// A number rounded to `T`.
+fn rounded<T: DeviceElement>(number: f64) -> f64 {
+    let rounded = T::nearest(Number::Float(number));
+    let rounded = rounded.expect("a float holds every number");
+    rounded.number().to_f64()
+}
+
 macro_rules! narrow_cases {
-    ($($name:ident: <$ty:ty, $c:ty, $d:literal, $dv:literal, $keys:literal, $piece:literal, $pack:literal>, $by:expr, $page:expr,
+    ($($name:ident: <$ty:ty, $u:ty, $c:ty, $d:literal, $dv:literal, $keys:literal, $piece:literal, $pack:literal, $by_head:literal, $modifier:ty>, $setup:expr, $by:expr, $page:expr,
        batch = $batch:tt, kv_heads = $kv:tt, query_heads = $g:tt, queries = $queries:tt, keys = $ks:tt, splits = $splits:tt;)*) => {$(
         #[case(sizes(batch = $batch, kv_heads = $kv, query_heads = $g, queries = $queries, keys = $ks, splits = $splits))]
         fn $name(case: &mut Case) -> CaseResult {
-            cached::<$ty, $c, $d, $dv, $keys, $piece, $pack, Plain>(case, CAUSAL, $page, $by)
+            cached::<$ty, $u, $c, $d, $dv, $keys, $piece, $pack, $by_head, $modifier>(case, $setup, $page, $by)
         }
     )*};
 }
 
 narrow_cases! {
-    decode_64_e4m3: <bf16, E4m3, 64, 64, 128, 128, 8>, [BY_HEAD, BY_TENSOR], None,
+    decode_64_e4m3: <bf16, f16, E4m3, 64, 64, 128, 128, 8, true, Plain>, CAUSAL, [BY_HEAD, BY_TENSOR], None,
         batch = [3, 1], kv_heads = [2, 1], query_heads = [8], queries = [1], keys = [300, 129], splits = [1, 2];
-    decode_128_e4m3_pages_of_64: <bf16, E4m3, 128, 128, 128, 64, 8>, [BY_TOKEN, BY_PAGE], Some(64),
-        batch = [3, 1, 1], kv_heads = [2, 1, 1], query_heads = [8, 7, 8], queries = [1, 4, 1], keys = [700, 129, 65], splits = [1, 2, 3];
-    decode_128_e4m3_pages_of_16: <bf16, E4m3, 128, 128, 128, 16, 8>, [BY_PAGE, BY_TOKEN], Some(16),
+    decode_128_e4m3_pages_of_64: <bf16, f16, E4m3, 128, 128, 128, 64, 8, true, Plain>, CAUSAL, [BY_HEAD; 2], Some(64),
+        batch = [3, 1], kv_heads = [2, 1], query_heads = [8, 7], queries = [1, 4], keys = [700, 129], splits = [1, 2];
+    decode_128_e4m3_softcap: <bf16, f16, E4m3, 128, 128, 128, 64, 8, true, Softcap>, Setup { scores: Scores::Softcap(5.0), spread: 1e5, ..CAUSAL }, [BY_TENSOR; 2], Some(64),
+        batch = [2], kv_heads = [1], query_heads = [8], queries = [1], keys = [200], splits = [1];
+    decode_128_e4m3_by_token: <bf16, bf16, E4m3, 128, 128, 128, 64, 8, false, Plain>, CAUSAL, [BY_TOKEN, BY_PAGE], Some(64),
+        batch = [3, 1], kv_heads = [2, 1], query_heads = [8], queries = [1], keys = [500, 65], splits = [1, 3];
+    decode_128_e4m3_pages_of_16: <bf16, bf16, E4m3, 128, 128, 128, 16, 8, false, Plain>, CAUSAL, [BY_PAGE, BY_TOKEN], Some(16),
         batch = [3], kv_heads = [2], query_heads = [5], queries = [2], keys = [129], splits = [2];
-    decode_128_e4m3_f16: <f16, E4m3, 128, 128, 128, 128, 1>, [BY_TENSOR, BY_TOKEN], None,
+    decode_128_e4m3_f16: <f16, f16, E4m3, 128, 128, 128, 128, 1, false, Plain>, CAUSAL, [BY_TENSOR, BY_TOKEN], None,
         batch = [1], kv_heads = [1], query_heads = [1], queries = [70], keys = [200], splits = [2];
-    decode_128_e5m2: <bf16, E5m2, 128, 128, 128, 64, 8>, [BY_TENSOR, BY_HEAD], Some(64),
+    decode_128_e5m2: <f16, f16, E5m2, 128, 128, 128, 64, 8, true, Plain>, CAUSAL, [BY_TENSOR, BY_HEAD], Some(64),
         batch = [2], kv_heads = [1], query_heads = [8], queries = [1], keys = [130], splits = [1];
-    decode_256_e4m3: <bf16, E4m3, 256, 256, 64, 64, 8>, [BY_HEAD, BY_TOKEN], Some(64),
+    decode_256_e4m3: <bf16, f16, E4m3, 256, 256, 64, 64, 8, true, Plain>, CAUSAL, [BY_HEAD; 2], Some(64),
         batch = [1], kv_heads = [1], query_heads = [8], queries = [1], keys = [400], splits = [2];
+    decode_256_e4m3_by_token: <bf16, bf16, E4m3, 256, 256, 64, 64, 8, false, Plain>, CAUSAL, [BY_HEAD, BY_TOKEN], Some(64),
+        batch = [1], kv_heads = [1], query_heads = [8], queries = [1], keys = [150], splits = [1];
 }
 
 cases! {

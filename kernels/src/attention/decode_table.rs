@@ -37,6 +37,8 @@ pub(super) type MergeHandles<T> = handles! {
 /// An instance of `decode`, and the tokens of one of its TMA loads.
 pub(super) struct CacheInstance<T, C> {
     pub(super) piece: usize,
+    /// Whether the factors of elements are those of heads.
+    pub(super) is_by_head: bool,
     pub(super) instance: Instance<DecodeHandles<T, C>>,
 }
 
@@ -64,13 +66,20 @@ macro_rules! caches {
         $($(caches!(@packs all, $d, $dv, $keys, $piece, $packs);)*)*
         all
     }};
-    (@packs $all:ident, $d:literal, $dv:literal, $keys:literal, $piece:literal, [$($pack:literal),*]) => {
-        $($all.push(CacheInstance {
+    (@packs $all:ident, $d:literal, $dv:literal, $keys:literal, $piece:literal, [$($pack:literal),*]) => {$(
+        caches!(@one $all, $d, $dv, $keys, $piece, $pack, T, false);
+        if is_scaled::<T, C>() {
+            caches!(@one $all, $d, $dv, $keys, $piece, $pack, f16, true);
+        }
+    )*};
+    (@one $all:ident, $d:literal, $dv:literal, $keys:literal, $piece:literal, $pack:literal, $u:ident, $by_head:literal) => {
+        $all.push(CacheInstance {
             piece: $piece,
+            is_by_head: $by_head,
             instance: instance([$d, $dv], [$keys, $pack], |compiler| {
-                decode::<T, C, $d, $dv, $keys, $piece, $pack, M>.compile(compiler)
+                decode::<T, $u, C, $d, $dv, $keys, $piece, $pack, $by_head, M>.compile(compiler)
             }),
-        });)*
+        });
     };
 }
 

@@ -56,6 +56,8 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>>(
 ) {
     assume((batch > 0) & (heads > 0) & (queries > 0) & (table_row > 0));
     assume((row_tiles > 0) & (token_rows > 0) & (head_rows > 0));
+    // Barriers are there before the launch in front has ended.
+    let tiles = LatentTiles::<T>::alloc();
     launch_dependents();
     launch_wait();
     let deal = |warps: usize| Deal {
@@ -84,7 +86,6 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>>(
         table,
         table_row,
     };
-    let tiles = LatentTiles::<T>::alloc();
     let attend = |group: usize| {
         let consumer = LatentPart {
             tiles,

@@ -136,7 +136,7 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
     let is_transposed = is_transposed::<T>();
     let is_converted = is_converted::<T, P>();
     static_assert!(
-        has_place || (depth == columns && P::Output::DTYPE == T::DTYPE),
+        has_place || (depth == columns && size_of::<P::Output>() == size_of::<T>()),
         "an output of {columns} columns takes the place of queries of {depth}"
     );
     let partitions = GROUPS + usize::from(is_transposed) + 2 * usize::from(is_converted);
@@ -212,9 +212,12 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
                 let blocks = problem.blocks(place);
                 let rows = problem.rows(place, group, of_rows.clone());
                 let column = arange(0..block_keys, of_columns.clone()).expand_dims(0);
+                let asked = queries[group].consumer_wait(queries[group].of_fill(round));
+                let q = asked.tiles;
+                let rows = problem.ready(rows, q);
                 // The scores of step `number`, masked.
                 let seen = |s: Tensor<f32>, number: Scalar<i32>, is_masked: bool| {
-                    let key = (blocks.top - 1 - number) * block_keys + column;
+                    let key = problem.block(place, blocks, number) * block_keys + column;
                     let s = problem.scores(rows, key, s);
                     if is_masked {
                         select(problem.sees(rows, key), s, f32::NEG_INFINITY)
@@ -223,8 +226,6 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
                     }
                 };
 
-                let asked = queries[group].consumer_wait(queries[group].of_fill(round));
-                let q = asked.tiles;
                 let stage = keys.consumer_wait(keys.of_fill(base));
                 let s = scores().mma(q, stage.tiles.transpose()).wait_all();
                 keys.consumer_release(stage);
@@ -235,7 +236,8 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
                     [ROWS, block_keys],
                     is_transposed,
                 );
-                let first_key = |number: Scalar<i32>| (blocks.top - 1 - number) * block_keys;
+                let first_key =
+                    |number: Scalar<i32>| problem.block(place, blocks, number) * block_keys;
                 let powers = problem.kept(rows, first_key(scalar(0)), powers);
                 if P::CLEARS {
                     let first = values.consumer_wait(values.of_fill(base));

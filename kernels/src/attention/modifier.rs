@@ -49,6 +49,10 @@ pub trait Modifier: Copy + 'static {
     #[doc(hidden)]
     const DROPS: bool = false;
 
+    /// Whether scores are multiplied by the scale in the exponent of 2, and not by [`scores`](Modifier::scores).
+    #[doc(hidden)]
+    const SCALES_LATER: bool = false;
+
     /// Natural exponents of the products Q · K, `[queries, keys]`, or `[keys, queries]` in the backward pass.
     fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32>;
 
@@ -77,6 +81,8 @@ pub trait Differentiable: Modifier {
 pub struct Plain;
 
 impl Modifier for Plain {
+    const SCALES_LATER: bool = true;
+
     fn scores(scores: Tensor<f32>, _: Place) -> Tensor<f32> {
         scores
     }
@@ -99,6 +105,7 @@ pub struct Dropped<M>(std::marker::PhantomData<M>);
 impl<M: Modifier> Modifier for Dropped<M> {
     const MASKS: bool = M::MASKS;
     const DROPS: bool = true;
+    const SCALES_LATER: bool = M::SCALES_LATER;
 
     fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32> {
         M::scores(scores, at)

@@ -22,6 +22,14 @@ pub(super) struct Elements {
 /// Steps after which the search for a common element ends.
 const STEPS: usize = 10_000;
 
+/// Whether two views of the same extents are the same elements in the same order.
+pub(super) fn is_same_view<T: DeviceElement>(a: &TensorView<'_, T>, b: &TensorView<'_, T>) -> bool {
+    let places = [a.place(), b.place()];
+    a.source().address() == b.source().address()
+        && places[0].offset == places[1].offset
+        && places[0].strides == places[1].strides
+}
+
 impl Elements {
     pub(super) fn of<T: DeviceElement>(view: &TensorView<'_, T>) -> Elements {
         let place = view.place();

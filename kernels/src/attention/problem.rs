@@ -70,6 +70,11 @@ pub(super) trait Problem<T: Element>: Copy {
     fn tile(self, number: Scalar<i32>) -> Self::Tile;
     /// The key blocks that the rows of a tile see.
     fn blocks(self, tile: Self::Tile) -> Blocks;
+    /// The key block of step `number`.
+    #[device]
+    fn block(self, _tile: Self::Tile, blocks: Blocks, number: Scalar<i32>) -> Scalar<i32> {
+        blocks.top - 1 - number
+    }
     /// Whether a tile has rows at all; `None` where every tile has.
     fn has_rows(self, tile: Self::Tile) -> Option<Scalar<bool>>;
     /// The rows of warpgroup `group`, in this layout.
@@ -88,6 +93,10 @@ pub(super) trait Problem<T: Element>: Copy {
     fn log2_scale(self, rows: Self::Rows) -> Scalar<f32>;
     /// The maximum of a row that has seen no key yet.
     fn least(self) -> f32;
+    /// Readies a warpgroup's queries, which have arrived, and may change its rows' factors.
+    fn ready(self, rows: Self::Rows, _queries: Smem<T>) -> Self::Rows {
+        rows
+    }
     /// Issues the TMA load of a warpgroup's queries, as fill `count`.
     fn load_queries(self, tile: Self::Tile, group: usize, to: Loads<T>, count: Scalar<i32>);
     /// Issues the TMA loads of the blocks of K and V, the last block first, as fills from `base` on. V of a block follows K of the next

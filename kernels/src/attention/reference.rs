@@ -2,6 +2,7 @@
 
 use tilekit::prelude::*;
 
+use super::block_mask::{BlockKind, UNIT};
 use super::dropout::Dropout;
 use super::plan::{Mask, Sizes};
 
@@ -16,6 +17,8 @@ pub(super) struct Setup {
     pub(super) is_ragged: bool,
     /// The order in memory is batch, tokens, heads, depth.
     pub(super) tokens_first: bool,
+    /// How a block of queries sees a block of keys, of 128 each, by batch, head and their numbers.
+    pub(super) blocks: Option<fn([usize; 4]) -> BlockKind>,
     /// Standard deviation of Q; that of a score is its product with that of K.
     pub(super) spread: f64,
 }
@@ -60,6 +63,7 @@ pub(super) const FULL: Setup = Setup {
     dropout: None,
     is_ragged: false,
     tokens_first: false,
+    blocks: None,
     spread: 1.0,
 };
 
@@ -227,7 +231,14 @@ impl Attention {
         } else {
             (token + keys) as i64 - queries as i64
         };
-        let seen = (0..keys).filter(|&key| self.sees(place, key as i64));
+        let seen = (0..keys).filter(|&key| match self.setup.blocks {
+            None => self.sees(place, key as i64),
+            Some(kind) => match kind([batch, head, token / UNIT, key / UNIT]) {
+                BlockKind::Hidden => false,
+                BlockKind::Partial => self.sees(place, key as i64),
+                BlockKind::Full => true,
+            },
+        });
         let keys: Vec<usize> = seen.collect();
         let product = |key: usize| {
             let row = self.place(1, kv_heads, depth, [batch, head * kv_heads / heads, key]);

@@ -104,11 +104,11 @@ pub(super) struct Spans<T, M> {
 /// A tile: its head, its first row, and where its sequence begins.
 #[derive(Clone, Copy)]
 pub(super) struct SpanTile {
-    sequence: Scalar<i32>,
+    pub(super) sequence: Scalar<i32>,
     batch: Scalar<i32>,
-    head: Scalar<i32>,
+    pub(super) head: Scalar<i32>,
     kv_head: Scalar<i32>,
-    row: Scalar<i32>,
+    pub(super) row: Scalar<i32>,
     starts: [Scalar<i32>; 2],
     lengths: [Scalar<i32>; 2],
 }
@@ -325,16 +325,12 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
         base: Scalar<i32>,
         load_queries: impl FnOnce(),
     ) {
-        let at = |number: Scalar<i32>| {
-            let first = tile.starts[1] + number * self.tile[1];
-            [tile.batch, tile.kv_head, first, scalar(0)]
-        };
         load_numbered(
             blocks,
             base,
             load_queries,
-            |count, number| load(keys, count, self.maps[1], at(number)),
-            |count, number| load(values, count, self.maps[2], at(number)),
+            |count, number| load(keys, count, self.maps[1], self.block_at(tile, number)),
+            |count, number| load(values, count, self.maps[2], self.block_at(tile, number)),
         );
     }
 
@@ -380,6 +376,13 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
 }
 
 impl<T: Element, M: Modifier> Spans<T, M> {
+    /// Where a block of keys begins in the tensors of K and V.
+    #[device]
+    pub(super) fn block_at(self, tile: SpanTile, number: Scalar<i32>) -> [Scalar<i32>; 4] {
+        let first = tile.starts[1] + number * self.tile[1];
+        [tile.batch, tile.kv_head, first, scalar(0)]
+    }
+
     /// Stores the rows up to the end of their sequence.
     #[device]
     fn store_rows(self, output: Output, place: Smem<T>) {

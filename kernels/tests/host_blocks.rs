@@ -1,0 +1,252 @@
+//! Block-sparse masks as a program calls them, on the emulator.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here ends the test at its line"
+)]
+
+use tilekit::prelude::*;
+use tilekit_kernels::attention::{
+    Attention, BlockKind, BlockLists, BlockMask, BlockShape, Error, Modifier, Options, Place, Plain,
+};
+
+const DEPTH: usize = 64;
+
+/// A query sees the keys whose distance is even.
+#[derive(Clone, Copy)]
+struct Even;
+
+impl Modifier for Even {
+    const MASKS: bool = true;
+    const SCALES_LATER: bool = true;
+
+    fn scores(scores: Tensor<f32>, _: Place) -> Tensor<f32> {
+        scores
+    }
+
+    #[device]
+    fn sees(at: Place) -> Tensor<bool> {
+        (at.query - at.key) % 2 == 0
+    }
+
+    fn factors(scale: f32, _: f32) -> [f32; 2] {
+        [1.0, scale]
+    }
+}
+
+/// Numbers that repeat after no tensor's extent.
+fn numbers(len: usize, seed: usize) -> Vec<bf16> {
+    let of = |at: usize| ((at * 37 + seed * 101) % 211) as f32 / 105.0 - 1.0;
+    (0..len).map(|at| bf16::from_f32(of(at))).collect()
+}
+
+/// Two heads of 300 queries and keys, in blocks of 128 queries and 256 keys: the first head's mask of lists, tokens outside of heads in memory. Some queries see nothing.
+#[test]
+fn full_blocks_are_seen_whole_and_partial_ones_by_the_modifier() {
+    const TOKENS: usize = 300;
+    const HEADS: usize = 2;
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let host = [1, 2, 3].map(|seed| numbers(TOKENS * HEADS * DEPTH, seed));
+    let buffers = host
+        .each_ref()
+        .map(|of| Buffer::from_slice(&device, of).unwrap());
+    let strides = [TOKENS * HEADS * DEPTH, DEPTH, HEADS * DEPTH, 1];
+    let shape = [1, HEADS, TOKENS, DEPTH];
+    let [q, k, v] = buffers
+        .each_ref()
+        .map(|of| of.view(shape).with_strides(strides));
+    let shape_of_mask = BlockShape {
+        batch: 1,
+        heads: HEADS,
+        tokens: [TOKENS; 2],
+        block: [128, 256],
+    };
+    // Head 0: both partial; full and partial; none. Head 1: the last is full, and the first; partial alone; full alone.
+    let partial = BlockLists {
+        starts: &[0, 2, 3, 3, 3, 4, 4],
+        blocks: &[1, 0, 1, 1],
+    };
+    let full = BlockLists {
+        starts: &[0, 0, 1, 1, 3, 3, 4],
+        blocks: &[0, 1, 0, 0],
+    };
+    let mask = BlockMask::new(&device, shape_of_mask, partial, full).unwrap();
+    let kinds = {
+        use BlockKind::{Full, Hidden, Partial};
+        [
+            [[Partial, Partial], [Full, Partial], [Hidden, Hidden]],
+            [[Full, Full], [Hidden, Partial], [Full, Hidden]],
+        ]
+    };
+    let out = Buffer::<bf16>::zeros(&device, TOKENS * HEADS * DEPTH).unwrap();
+    let lse = Buffer::<f32>::zeros(&device, TOKENS * HEADS).unwrap();
+    let to = out.view(shape).with_strides(strides);
+    let options = Options::default();
+    Attention::new(&device)
+        .forward_blocks::<_, Even>(&stream, [&q, &k, &v], &to, &lse, &mask, &options, None)
+        .unwrap();
+    stream.synchronize().unwrap();
+    let (out, lse) = (out.to_vec().unwrap(), lse.to_vec().unwrap());
+    let row = |of: &[bf16], head: usize, token: usize| -> Vec<f64> {
+        let row = of[(token * HEADS + head) * DEPTH..][..DEPTH].iter();
+        row.map(|x| x.to_f64()).collect()
+    };
+    for head in 0..HEADS {
+        for query in 0..TOKENS {
+            let asked = row(&host[0], head, query);
+            let sees = |key: &usize| match kinds[head][query / 128][key / 256] {
+                BlockKind::Hidden => false,
+                BlockKind::Partial => query.abs_diff(*key) % 2 == 0,
+                BlockKind::Full => true,
+            };
+            let seen: Vec<usize> = (0..TOKENS).filter(sees).collect();
+            let power = |&key: &usize| {
+                let key = row(&host[1], head, key);
+                let product: f64 = key.iter().zip(&asked).map(|(k, q)| k * q).sum();
+                (product / 8.0).exp()
+            };
+            let powers: Vec<f64> = seen.iter().map(power).collect();
+            let total: f64 = powers.iter().sum();
+            let mut wanted = vec![0.0; DEPTH];
+            for (key, power) in seen.iter().zip(&powers) {
+                let values = row(&host[2], head, *key);
+                for (sum, value) in wanted.iter_mut().zip(values) {
+                    *sum += power / total * value;
+                }
+            }
+            let found = row(&out, head, query);
+            for (column, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+                assert!(
+                    (found - wanted).abs() <= 6e-3,
+                    "head {head}, query {query}, column {column}: found {found}, expected {wanted}"
+                );
+            }
+            let found = f64::from(lse[head * TOKENS + query]);
+            let is_right = if seen.is_empty() {
+                found.is_infinite() && found < 0.0
+            } else {
+                (found - total.ln()).abs() <= 1e-3
+            };
+            assert!(
+                is_right,
+                "LSE of head {head}, query {query}: {found}, expected {}",
+                total.ln()
+            );
+        }
+    }
+}
+
+#[test]
+fn masks_that_do_not_fit_are_named() {
+    let device = Device::emulator();
+    let shape = BlockShape {
+        batch: 1,
+        heads: 1,
+        tokens: [200, 300],
+        block: [128, 128],
+    };
+    let none = BlockLists {
+        starts: &[0, 0, 0],
+        blocks: &[],
+    };
+    let message =
+        |shape: BlockShape, partial: BlockLists<'_>, full: BlockLists<'_>| match BlockMask::new(
+            &device, shape, partial, full,
+        ) {
+            Err(error @ Error::Argument { .. }) => error.to_string(),
+            Err(error) => panic!("refused otherwise: {error}"),
+            Ok(_) => panic!("not refused"),
+        };
+    for (shape, partial, full, expected) in [
+        (
+            BlockShape {
+                block: [64, 128],
+                ..shape
+            },
+            none,
+            none,
+            "`mask.shape.block`: found 64 queries; expected a multiple of 128, up to 268435456",
+        ),
+        (
+            BlockShape { heads: 0, ..shape },
+            none,
+            none,
+            "`mask.shape`: found heads 0; expected heads of 1 to 268435456",
+        ),
+        (
+            shape,
+            BlockLists {
+                starts: &[0, 0],
+                blocks: &[],
+            },
+            none,
+            "`mask.partial.starts`: found 2 numbers; expected 3: where each of 2 lists begins, and the end",
+        ),
+        (
+            shape,
+            none,
+            BlockLists {
+                starts: &[0, 2, 1],
+                blocks: &[0],
+            },
+            "`mask.full.starts`: found 1 after 2 in list 1; expected ascending numbers from 0 to the 1 blocks",
+        ),
+        (
+            shape,
+            none,
+            BlockLists {
+                starts: &[0, 0, 1],
+                blocks: &[3],
+            },
+            "`mask.full.blocks`: found block 3; expected blocks below 3",
+        ),
+        (
+            shape,
+            BlockLists {
+                starts: &[0, 0, 1],
+                blocks: &[2],
+            },
+            BlockLists {
+                starts: &[0, 1, 2],
+                blocks: &[0, 2],
+            },
+            "`mask`: found block 2 twice in list 1; expected each block once, partial or full",
+        ),
+    ] {
+        assert_eq!(
+            message(shape, partial, full),
+            format!("attention: {expected}")
+        );
+    }
+
+    let mask = BlockMask::new(&device, shape, none, none).unwrap();
+    let buffer = Buffer::<bf16>::zeros(&device, 300 * DEPTH).unwrap();
+    let lse = Buffer::<f32>::zeros(&device, 200).unwrap();
+    let [short, long] = [200, 300].map(|tokens| buffer.view([1, 1, tokens, DEPTH]));
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let refused = |keys, options: &Options<'_>, expected: &str| {
+        let qkv = [&short, keys, keys];
+        let result =
+            attention.forward_blocks::<_, Plain>(&stream, qkv, &short, &lse, &mask, options, None);
+        assert_eq!(
+            result.unwrap_err().to_string(),
+            format!("attention: {expected}")
+        );
+    };
+    let none = Options::default();
+    refused(
+        &short,
+        &none,
+        "`mask`: found [200, 300] queries and keys; expected [200, 200], those of q and k",
+    );
+    refused(
+        &long,
+        &Options {
+            softcap: Some(3.0),
+            ..none
+        },
+        "`options.softcap`: found a value; expected none beside a mask of blocks; softcap and alibi are modifiers",
+    );
+}
