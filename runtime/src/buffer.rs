@@ -101,7 +101,7 @@ impl<T: DeviceElement> Buffer<T> {
         len.saturating_mul(size_of::<T>())
     }
 
-    fn of_memory(device: &Device, memory: AnyMemory, len: usize) -> Buffer<T> {
+    pub(crate) fn of_memory(device: &Device, memory: AnyMemory, len: usize) -> Buffer<T> {
         Buffer {
             device: device.clone(),
             memory: Arc::new(memory),

@@ -155,6 +155,14 @@ impl Device {
         }
     }
 
+    /// Whether kernels of it could access memory of the GPU of this number.
+    pub(crate) fn can_access(&self, peer: usize) -> Result<bool> {
+        match self.backend() {
+            On::Cuda(context) => Ok(context.can_access(peer)?),
+            On::Emulator(_) => Ok(false),
+        }
+    }
+
     /// Leaves it alone: a kernel runs there that nobody waits for. Memory and code are not freed any more, which would wait for it.
     pub(crate) fn abandon(&self) {
         if let On::Cuda(context) = self.backend() {

@@ -146,6 +146,8 @@ pub use tensor_map::{
 pub use toolchain::{Image, Toolchain};
 pub use tuned::{Machine, Tuned};
 pub use world::{Peers, Symmetric, World, WorldGraph, WorldKernel, WorldLaunch};
+#[cfg(unix)]
+pub use world::{ProcessPeers, ProcessSymmetric, ProcessWorld};
 
 /// The book and the README, whose code is compiled and run by the documentation's tests.
 #[cfg(doctest)]

@@ -83,12 +83,12 @@ impl Context {
         self.driver.check("cuCtxSynchronize", code)
     }
 
-    /// Can kernels of this GPU access memory of another one?
-    pub fn can_access(&self, peer: &Context) -> Result<bool, CudaFailure> {
+    /// Could kernels of this GPU access memory of the GPU of this number? It need not be open.
+    pub fn can_access(&self, ordinal: usize) -> Result<bool, Error> {
+        let peer = self.driver.launcher.device(ordinal)?;
         let mut can = 0;
         // SAFETY: writes one integer; both devices came from cuDeviceGet.
-        let code =
-            unsafe { (self.driver.cuDeviceCanAccessPeer)(&raw mut can, self.device, peer.device) };
+        let code = unsafe { (self.driver.cuDeviceCanAccessPeer)(&raw mut can, self.device, peer) };
         self.driver.check("cuDeviceCanAccessPeer", code)?;
         Ok(can != 0)
     }

@@ -58,6 +58,45 @@ pub struct GraphEdge {
     pub reserved: [u8; 5],
 }
 
+/// `CUmemGenericAllocationHandle`: memory without an address.
+pub type SharedHandle = u64;
+
+/// `CUmemLocation`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Location {
+    /// `CU_MEM_LOCATION_TYPE_DEVICE` is 1.
+    pub kind: c_int,
+    /// The number of the GPU.
+    pub ordinal: c_int,
+}
+
+/// `CUmemAllocationProp`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SharedProperties {
+    /// `CU_MEM_ALLOCATION_TYPE_PINNED` is 1.
+    pub kind: c_int,
+    /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR` is 1.
+    pub handle: c_int,
+    /// Where it lies.
+    pub location: Location,
+    /// Of Windows alone.
+    pub metadata: *mut c_void,
+    /// Compression, RDMA and usage: zeros.
+    pub flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Access {
+    /// Who accesses.
+    pub location: Location,
+    /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE` is 3.
+    pub rights: c_int,
+}
+
 launch::driver_functions! {
     /// The driver's functions beyond those of launching.
     Functions:
@@ -72,6 +111,16 @@ launch::driver_functions! {
     cuMemAllocAsync = "cuMemAllocAsync" (*mut DeviceAddress, usize, StreamHandle);
     cuMemFreeAsync = "cuMemFreeAsync" (DeviceAddress, StreamHandle);
     cuMemAllocManaged = "cuMemAllocManaged" (*mut DeviceAddress, usize, c_uint);
+    cuMemGetAllocationGranularity = "cuMemGetAllocationGranularity" (*mut usize, *const SharedProperties, c_uint);
+    cuMemCreate = "cuMemCreate" (*mut SharedHandle, usize, *const SharedProperties, c_ulonglong);
+    cuMemRelease = "cuMemRelease" (SharedHandle);
+    cuMemAddressReserve = "cuMemAddressReserve" (*mut DeviceAddress, usize, usize, DeviceAddress, c_ulonglong);
+    cuMemAddressFree = "cuMemAddressFree" (DeviceAddress, usize);
+    cuMemMap = "cuMemMap" (DeviceAddress, usize, usize, SharedHandle, c_ulonglong);
+    cuMemUnmap = "cuMemUnmap" (DeviceAddress, usize);
+    cuMemSetAccess = "cuMemSetAccess" (DeviceAddress, usize, *const Access, usize);
+    cuMemExportToShareableHandle = "cuMemExportToShareableHandle" (*mut c_void, SharedHandle, c_uint, c_ulonglong);
+    cuMemImportFromShareableHandle = "cuMemImportFromShareableHandle" (*mut SharedHandle, *mut c_void, c_uint);
     cuMemPrefetchAsync = "cuMemPrefetchAsync" (DeviceAddress, usize, c_int, StreamHandle);
     cuMemAdvise = "cuMemAdvise" (DeviceAddress, usize, c_uint, c_int);
     cuMemHostAlloc = "cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);

@@ -7,8 +7,8 @@ mod functions;
 pub use context::Context;
 pub use facts::DeviceFacts;
 pub use functions::{
-    DeviceAddress, Driver, EventHandle, Functions, GraphEdge, GraphExecHandle, GraphHandle,
-    GraphNodeHandle, object,
+    Access, DeviceAddress, Driver, EventHandle, Functions, GraphEdge, GraphExecHandle, GraphHandle,
+    GraphNodeHandle, Location, SharedHandle, SharedProperties, object,
 };
 pub use launch::driver::{
     Failure as CudaFailure, FunctionHandle, ModuleHandle, StreamHandle, Unavailable,

@@ -10,7 +10,7 @@ use machine::driver::{DeviceAddress, Driver, StreamHandle};
 
 use super::host_memory::HostMemory;
 use super::stream::OwnedStream;
-use super::{Context, CudaFailure, Stream};
+use super::{Context, CudaFailure, SharedMemory, Stream};
 use crate::advice::{Advice, Near};
 use crate::error::Error;
 
@@ -21,6 +21,8 @@ pub(crate) struct DeviceMemory {
     bytes: usize,
     /// The stream in whose order it is freed; without, freeing it waits for the device.
     in_order: Option<Arc<OwnedStream>>,
+    /// What it is, if processes hand it to each other; that gives itself back.
+    shared: Option<SharedMemory>,
 }
 
 /// `CU_MEM_ATTACH_GLOBAL`
@@ -83,7 +85,23 @@ impl DeviceMemory {
             address,
             bytes,
             in_order: None,
+            shared: None,
         })
+    }
+
+    /// The first `bytes` of memory that processes hand to each other.
+    pub(crate) fn of_shared(
+        context: &Arc<Context>,
+        shared: SharedMemory,
+        bytes: usize,
+    ) -> DeviceMemory {
+        DeviceMemory {
+            context: Arc::clone(context),
+            address: shared.address(),
+            bytes,
+            in_order: None,
+            shared: Some(shared),
+        }
     }
 
     /// Moves the pages of unified memory, in stream order.
@@ -276,7 +294,8 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if self.bytes == 0 || self.context.is_abandoned() || self.context.bind().is_err() {
+        let is_given_back = self.bytes == 0 || self.shared.is_some();
+        if is_given_back || self.context.is_abandoned() || self.context.bind().is_err() {
             return;
         }
         // A failure would repeat that of an earlier kernel, which the next synchronisation reports.

@@ -18,6 +18,7 @@ mod host_memory;
 mod launch;
 mod memory;
 mod module;
+mod shared_memory;
 mod stream;
 mod tensor_map;
 mod watchdog;
@@ -29,6 +30,7 @@ pub(crate) use machine::driver::Context;
 pub use machine::driver::CudaFailure;
 pub(crate) use memory::DeviceMemory;
 pub(crate) use module::{Function, Module};
+pub(crate) use shared_memory::SharedMemory;
 pub(crate) use stream::Stream;
 pub use watchdog::{HANG_EXIT_CODE, Watchdog};
 

@@ -3,6 +3,8 @@
 mod graph;
 mod kernel;
 mod launch;
+#[cfg(unix)]
+mod processes;
 mod symmetric;
 mod wait;
 
@@ -19,6 +21,8 @@ use crate::stream::Stream;
 pub use graph::WorldGraph;
 pub use kernel::WorldKernel;
 pub use launch::WorldLaunch;
+#[cfg(unix)]
+pub use processes::{ProcessPeers, ProcessSymmetric, ProcessWorld};
 pub use symmetric::{Peers, Symmetric};
 
 /// How long a launch may take, unless [`World::with_limit`] says otherwise.
@@ -68,12 +72,13 @@ impl World {
         }
         for (from, device) in devices.iter().enumerate() {
             for (to, peer) in devices.iter().enumerate() {
-                if let (On::Cuda(context), On::Cuda(other)) = (device.backend(), peer.backend())
-                    && from != to
-                {
-                    if !context.can_access(other)? {
-                        return Err(Error::NoPeerAccess { from, to });
-                    }
+                if from == to {
+                    continue;
+                }
+                if !device.can_access(to)? {
+                    return Err(Error::NoPeerAccess { from, to });
+                }
+                if let (On::Cuda(context), On::Cuda(other)) = (device.backend(), peer.backend()) {
                     context.enable_access(other)?;
                 }
             }

@@ -9,7 +9,7 @@ use crate::error::{Error, MissingSignals, RankFailure, Result};
 use crate::stream::Stream;
 
 /// How often the ends of launches are asked for.
-const POLL: Duration = Duration::from_micros(50);
+pub(super) const POLL: Duration = Duration::from_micros(50);
 
 /// How often at first, without a pause: most launches are short.
 const SPIN: Duration = Duration::from_millis(1);

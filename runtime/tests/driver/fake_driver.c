@@ -35,6 +35,29 @@ unsigned cuMemFree_v2(uint64_t address) { free((void *)(uintptr_t)address); retu
 unsigned cuMemAllocAsync(uint64_t *address, size_t bytes, void *stream) { return is_stream(stream) ? cuMemAlloc_v2(address, bytes) : 400; }
 unsigned cuMemFreeAsync(uint64_t address, void *stream) { free((void *)(uintptr_t)address); return is_stream(stream) ? end(begin("free in order")) : 400; }
 unsigned cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags) { return flags == 1 ? cuMemAlloc_v2(address, bytes) : 1; }
+/* No process imports. */
+unsigned cuMemGetAllocationGranularity(size_t *bytes, const void *properties, unsigned option) { (void)properties; *bytes = 4096; return option; }
+unsigned cuMemCreate(uint64_t *handle, size_t bytes, const int *properties, unsigned long long flags) {
+  *handle = 77;
+  return properties[0] == 1 && properties[1] == 1 && properties[2] == 1 && bytes % 4096 == 0 && !flags ? end(begin("create")) : 1;
+}
+unsigned cuMemRelease(uint64_t handle) { return handle == 77 ? end(begin("give back")) : 1; }
+unsigned cuMemAddressReserve(uint64_t *address, size_t bytes, size_t alignment, uint64_t at, unsigned long long flags) {
+  return alignment || at || flags ? 1 : cuMemAlloc_v2(address, bytes);
+}
+unsigned cuMemAddressFree(uint64_t address, size_t bytes) { (void)bytes; free((void *)(uintptr_t)address); return 0; }
+unsigned cuMemMap(uint64_t address, size_t bytes, size_t offset, uint64_t handle, unsigned long long flags) {
+  return address && bytes && !offset && handle == 77 && !flags ? end(begin("map")) : 1;
+}
+unsigned cuMemUnmap(uint64_t address, size_t bytes) { return address && bytes ? end(begin("unmap")) : 1; }
+unsigned cuMemSetAccess(uint64_t address, size_t bytes, const int *access, size_t count) {
+  return address && bytes && access[0] == 1 && access[2] == 3 && count == 1 ? 0 : 1;
+}
+unsigned cuMemExportToShareableHandle(int *exported, uint64_t handle, unsigned kind, unsigned long long flags) {
+  (void)exported; (void)handle; (void)kind; (void)flags;
+  return 801;
+}
+unsigned cuMemImportFromShareableHandle(uint64_t *handle, void *exported, unsigned kind) { (void)handle; (void)exported; (void)kind; return 801; }
 unsigned cuMemPrefetchAsync(uint64_t address, size_t bytes, int place, void *stream) {
   FILE *log = begin("prefetch");
   fprintf(log, " %zu to %d", bytes, place);
