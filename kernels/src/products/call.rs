@@ -16,11 +16,12 @@ use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf};
 use super::few_tiles::few_tiles;
 use super::form::Form;
-use super::launch::{FewHandles, Launch, ManyHandles};
+use super::launch::{FewHandles, Launch, ManyHandles, SplitHandles};
 use super::matrix::Matrix;
 use super::operands::{Role, Workspaces};
 use super::options::Options;
-use super::plan::{Instance, Need};
+use super::plan::{Division, Instance, Need};
+use super::split_k::split_k;
 use super::weight_only::WeightWhich;
 
 /// Matrix products on a device: the kernels that calls have needed so far, and what each stream needs of its own.
@@ -310,6 +311,17 @@ impl Products {
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_few(tile.turned))?;
+            }
+            Instance::Split(tile) => {
+                let form = launch.form(tile, epilogue);
+                let compile = || fixed(split_k::<T, O, E>, form).compile(&self.compiler);
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
+                let divided = Division::of(tile, &launch.need);
+                let [sums, counts] = tile.workspace([divided.tiles, divided.parts]);
+                let sums = self.workspace::<T::Sum>(stream, Role::Parts, sums)?;
+                let counts = self.zeroed_workspace::<i32>(stream, Role::Counts, counts)?;
+                kernel.launch(stream, plan.grid, launch.of_split(divided, &sums, &counts))?;
             }
         }
         Ok(())

@@ -8,7 +8,8 @@ use super::epilogue::{Epilogue, Plain};
 use super::factor::{Operand, ResultOf, unit};
 use super::few_tiles::few_tiles;
 use super::form::{Form, Side};
-use super::plan::{INSTANCES, Instance, Need, Plan};
+use super::plan::{Division, INSTANCES, Instance, Need, Plan};
+use super::split_k::split_k;
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]
@@ -53,6 +54,9 @@ fn shape_of([rows, k]: [usize; 2], side: Side) -> [usize; 2] {
         [rows, k]
     }
 }
+
+/// Sums of parts and their counts, which `split_k` alone takes.
+type Workspace<T> = (Input<<T as Operand>::Sum>, Input<i32>);
 
 /// A kernel as a case launches it.
 #[derive(Clone, Copy)]
@@ -124,7 +128,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             absolute: 0.05,
         };
         match role {
-            Role::Main if matches!(plan.instance, Instance::Few(_)) => {
+            Role::Main if !matches!(plan.instance, Instance::Many(_)) => {
                 case.launch_programmatic(kernel, plan.grid, arguments)
             }
             Role::Main => case.launch(kernel, plan.grid, arguments),
@@ -135,9 +139,9 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
     fn run<E: Epilogue<O>>(
         &self,
         case: &mut Case,
-        plan: &Plan,
-        role: Role,
+        (plan, role): (&Plan, Role),
         epilogue: E,
+        workspace: Option<&Workspace<T>>,
     ) -> CaseResult {
         let Product {
             source,
@@ -191,7 +195,40 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 );
                 Self::begin(case, plan, role, kernel, arguments)
             }
+            Instance::Split(tile) => {
+                let form = Form {
+                    tile,
+                    sides,
+                    is_batched,
+                    epilogue,
+                };
+                let kernel = fixed(split_k::<T, O, E>, form);
+                let (c, divided) = (&self.c, Division::of(tile, &self.need()));
+                let [parts, each] = [divided.parts, divided.each].map(|count| count as i32);
+                let (sums, counts) = workspace.expect("made for all plans");
+                let arguments = (
+                    a, b, c, pitch, m, n, k, parts, each, ALPHA, BETA, source, pitch, bias,
+                    a_scales, b_scales, sums, counts,
+                );
+                Self::begin(case, plan, role, kernel, arguments)
+            }
         }
+    }
+
+    /// Memory of `split_k` for the largest of these plans, if one is of it. Inputs, since kernels beside it write nothing there; launches leave counts as they were.
+    fn workspace(&self, case: &mut Case, plans: Vec<Plan>) -> Option<Workspace<T>> {
+        let need = self.need();
+        let of_plan = |plan: Plan| match plan.instance {
+            Instance::Split(tile) => {
+                let divided = Division::of(tile, &need);
+                Some(tile.workspace([divided.tiles, divided.parts]))
+            }
+            _ => None,
+        };
+        let larger = |x: [usize; 2], y: [usize; 2]| [x[0].max(y[0]), x[1].max(y[1])];
+        let [sums, counts] = plans.into_iter().filter_map(of_plan).reduce(larger)?;
+        let sums = case.integers::<T::Sum>("sums", [sums], 0..1);
+        Some((sums, case.input::<i32>("counts", [counts], |_| 0)))
     }
 
     /// The product as a library takes it, where it is one.
@@ -319,12 +356,13 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         if batches == 1 && epilogue.is_plain() {
             case.peer(Peer::Cublas(self.gemm()));
         }
-        self.run(case, plan, Role::Main, epilogue)?;
+        let workspace = self.workspace(case, [&[*plan], beside].concat());
+        self.run(case, (plan, Role::Main), epilogue, workspace.as_ref())?;
         for beside in beside
             .iter()
             .filter(|beside| beside.instance != plan.instance)
         {
-            self.run(case, beside, Role::Beside, epilogue)?;
+            self.run(case, (beside, Role::Beside), epilogue, workspace.as_ref())?;
         }
         let want = || {
             let sums = self.sums().into_iter().enumerate();
@@ -365,6 +403,23 @@ fn product_of_few_tiles_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
+/// Parts of tiles, one of each program and several of each, of one step and of many.
+#[case(sizes(
+    m = [128, 300, 65, 130, 1, 200],
+    n = [136, 264, 400, 1, 24, 2056],
+    k = [2104, 1096, 520, 4168, 72, 840],
+    instance = [39, 39, 40, 39, 40, 40],
+    rivals = [0, 0, 0, 0, 0, 0]
+))]
+fn product_split_k_bf16(case: &mut Case) -> CaseResult {
+    plain::<bf16, bf16>(case, Lies::ALONG_K)
+}
+
+#[case(sizes(m = [132], n = [136], k = [2192], instance = [39], rivals = [0]))]
+fn product_split_k_i8(case: &mut Case) -> CaseResult {
+    plain::<i8, i32>(case, Lies::ALONG_K)
+}
+
 /// Cases of other element types: of each kernel an instance or two.
 macro_rules! of_types {
     ($($name:ident: $operand:ty => $result:ty;)*) => {$(
@@ -401,13 +456,13 @@ fn majors<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
 }
 
 #[case(sizes(
-    m = [320, 200, 400, 136, 16, 88, 65, 132, 1, 24],
-    n = [520, 264, 200, 136, 68, 1, 24, 136, 1, 200],
-    k = [328, 72, 200, 264, 520, 1096, 200, 520, 1, 1096],
-    instance = [1, 1, 2, 6, 8, 9, 20, 36, 0, 30],
-    along_m = [1, 0, 1, 1, 1, 0, 1, 1, 1, 0],
-    along_n = [0, 1, 1, 1, 1, 1, 1, 0, 1, 1],
-    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    m = [320, 200, 400, 136, 16, 88, 65, 132, 1, 24, 264],
+    n = [520, 264, 200, 136, 68, 1, 24, 136, 1, 200, 200],
+    k = [328, 72, 200, 264, 520, 1096, 200, 520, 1, 1096, 1096],
+    instance = [1, 1, 2, 6, 8, 9, 20, 36, 0, 30, 39],
+    along_m = [1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1],
+    along_n = [0, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1],
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_major_bf16(case: &mut Case) -> CaseResult {
     majors::<bf16, bf16>(case)

@@ -50,7 +50,7 @@ stored! {
 /// An element type of operands: bf16, f16, f32 (multiplied as tf32), [`E4m3`], [`E5m2`], i8.
 pub trait Operand: WgmmaOperand<Self, Self::Sum> + Stored {
     /// What products are added in: f32, or i32 for integers.
-    type Sum: Numeric;
+    type Sum: Numeric + DeviceElement;
 
     /// An accumulator of zeros whose layout is that of instructions of `columns`.
     #[doc(hidden)]

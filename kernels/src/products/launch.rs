@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 use super::check::View;
 use super::form::{Form, Side};
 use super::matrix::Matrix;
-use super::plan::Need;
+use super::plan::{Division, Need};
 use crate::handles::handles;
 
 /// The parameters of `dense`.
@@ -35,6 +35,21 @@ pub(super) type FewHandles<T, O> = handles! {
     source_batch: Scalar<i64>,
     bias: Ptr<O>,
     a_scales b_scales: Ptr<f32>,
+};
+
+/// The parameters of `split_k`, whose sums are of type `S`.
+pub(super) type SplitHandles<T, O, S> = handles! {
+    a b: TensorMap<T>,
+    out: Ptr<O>,
+    stride: Scalar<i32>,
+    m n k parts each: Scalar<i32>,
+    alpha beta: Scalar<f32>,
+    source: Ptr<O>,
+    source_pitch: Scalar<i32>,
+    bias: Ptr<O>,
+    a_scales b_scales: Ptr<f32>,
+    sums: Ptr<S>,
+    counts: Ptr<i32>,
 };
 
 /// What a kernel reads and writes, all of it in rows.
@@ -86,6 +101,28 @@ pub(super) type OfFew<'l, T, O> = (
     &'l Buffer<O>,
     &'l Buffer<f32>,
     &'l Buffer<f32>,
+);
+
+/// The arguments of `split_k`.
+pub(super) type OfSplit<'l, T, O, S> = (
+    &'l View<'l, T>,
+    &'l View<'l, T>,
+    &'l View<'l, O>,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+    f32,
+    f32,
+    &'l View<'l, O>,
+    i32,
+    &'l Buffer<O>,
+    &'l Buffer<f32>,
+    &'l Buffer<f32>,
+    &'l Buffer<S>,
+    &'l Buffer<i32>,
 );
 
 impl<T, O> Launch<'_, T, O> {
@@ -148,6 +185,39 @@ impl<T, O> Launch<'_, T, O> {
             self.bias,
             self.scales[0],
             self.scales[1],
+        )
+    }
+
+    /// With the workspace of parts and their counts.
+    pub(super) fn of_split<'l, S>(
+        &'l self,
+        divided: Division,
+        sums: &'l Buffer<S>,
+        counts: &'l Buffer<i32>,
+    ) -> OfSplit<'l, T, O, S> {
+        let [m, n, k] = self.need.size.map(|extent| extent as i32);
+        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
+        let (result, place) = &self.result;
+        let (source, of_source) = &self.source;
+        (
+            x,
+            y,
+            result,
+            place.strides[0] as i32,
+            m,
+            n,
+            k,
+            divided.parts as i32,
+            divided.each as i32,
+            alpha,
+            beta,
+            source,
+            of_source.strides[0] as i32,
+            self.bias,
+            self.scales[0],
+            self.scales[1],
+            sums,
+            counts,
         )
     }
 }

@@ -4,8 +4,8 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use tilekit::Buffer;
 use tilekit::prelude::*;
+use tilekit::{Buffer, Device};
 
 use super::call::{Products, Which};
 use super::check::{Call, Taken, View};
@@ -30,6 +30,9 @@ pub(crate) enum Role {
     OtherScales,
     /// Stands for scales that are not used.
     Nothing,
+    /// Parts of tiles that programs share, and how many of them are there.
+    Parts,
+    Counts,
 }
 
 impl Products {
@@ -193,6 +196,26 @@ impl Products {
         role: Role,
         elements: usize,
     ) -> Result<Arc<Buffer<T>>> {
+        self.made_workspace(stream, role, elements, Buffer::new)
+    }
+
+    /// The same of zeros, which launches leave as zeros.
+    pub(super) fn zeroed_workspace<T: DeviceElement>(
+        &self,
+        stream: &Stream,
+        role: Role,
+        elements: usize,
+    ) -> Result<Arc<Buffer<T>>> {
+        self.made_workspace(stream, role, elements, Buffer::zeros)
+    }
+
+    fn made_workspace<T: DeviceElement>(
+        &self,
+        stream: &Stream,
+        role: Role,
+        elements: usize,
+        make: fn(&Device, usize) -> tilekit::Result<Buffer<T>>,
+    ) -> Result<Arc<Buffer<T>>> {
         let locked = self.workspaces.lock();
         let mut workspaces = locked.unwrap_or_else(PoisonError::into_inner);
         let key = (TypeId::of::<T>(), stream.number(), role);
@@ -201,7 +224,7 @@ impl Products {
         if let Some(known) = known.filter(|known| known.len() >= elements) {
             return Ok(Arc::clone(known));
         }
-        let made = Arc::new(Buffer::<T>::new(self.device(), elements)?);
+        let made = Arc::new(make(self.device(), elements)?);
         workspaces.insert(key, Box::new(Arc::clone(&made)));
         Ok(made)
     }

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use super::dense::ManyTile;
 use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use super::few_tiles::FewTile;
+use super::split_k::SplitTile;
 
 /// Multiprocessors of an H200, for which the model is fitted.
 pub const MULTIPROCESSORS: usize = 132;
@@ -57,6 +58,8 @@ pub enum Instance {
     Many(ManyTile),
     /// [`few_tiles`](super::few_tiles::few_tiles).
     Few(FewTile),
+    /// [`split_k`](super::split_k::split_k).
+    Split(SplitTile),
 }
 
 /// Tiles of `dense`: warpgroups, rows of each, columns, stages.
@@ -84,15 +87,21 @@ const FEW: [(usize, usize, [usize; 2], bool); 8] = [
 /// CTAs that share the steps along K of a tile.
 const CLUSTERS: [usize; 4] = [1, 2, 4, 8];
 
+/// Tiles of `split_k`: warpgroups, columns, stages.
+const SPLIT: [[usize; 3]; 2] = [[2, 128, 6], [2, 64, 8]];
+
+/// How many instances are not of `split_k`.
+const WHOLE: usize = MANY.len() + FEW.len() * CLUSTERS.len();
+
 /// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; MANY.len() + FEW.len() * CLUSTERS.len()] = {
-    let mut all = [many(MANY[0]); MANY.len() + FEW.len() * CLUSTERS.len()];
+pub const INSTANCES: [Instance; WHOLE + SPLIT.len()] = {
+    let mut all = [many(MANY[0]); WHOLE + SPLIT.len()];
     let mut at = 0;
     while at < MANY.len() {
         all[at] = many(MANY[at]);
         at += 1;
     }
-    while at < all.len() {
+    while at < WHOLE {
         let index = at - MANY.len();
         let (groups, columns, stages, turned) = FEW[index / CLUSTERS.len()];
         let ctas = CLUSTERS[index % CLUSTERS.len()];
@@ -102,6 +111,15 @@ pub const INSTANCES: [Instance; MANY.len() + FEW.len() * CLUSTERS.len()] = {
             columns,
             stages: stages[(ctas > 1) as usize],
             turned,
+        });
+        at += 1;
+    }
+    while at < all.len() {
+        let [groups, columns, stages] = SPLIT[at - WHOLE];
+        all[at] = Instance::Split(SplitTile {
+            groups,
+            columns,
+            stages,
         });
         at += 1;
     }
@@ -135,6 +153,12 @@ impl Instance {
                 is_able.then_some(Instance::Many(ManyTile { stages, ..tile }))
             }
             Instance::Few(_) => Some(self),
+            Instance::Split(tile) => {
+                let [rows, columns] = tile.shape();
+                let [a, b] = need.is_mn_major;
+                let is_able = need.batches == 1 && fits(a, rows) && fits(b, columns);
+                is_able.then_some(self)
+            }
         }
     }
 }
@@ -184,6 +208,14 @@ impl Plan {
                     microseconds: few_microseconds(tile, grid, need),
                 }
             }
+            Instance::Split(tile) => {
+                let (divided, microseconds) = Division::timed(tile, need);
+                Plan {
+                    instance,
+                    grid: [divided.programs(), 1, 1],
+                    microseconds,
+                }
+            }
         }
     }
 
@@ -215,6 +247,12 @@ impl Plan {
     /// The plan of an instance, if that can compute what is needed.
     pub fn able(instance: Instance, need: &Need) -> Option<Plan> {
         let plan = Plan::of(instance.fitted(need)?, need);
+        if let Instance::Split(tile) = instance {
+            let Division { tiles, parts, .. } = Division::of(tile, need);
+            if parts == 1 || tiles * parts > MULTIPROCESSORS {
+                return None;
+            }
+        }
         let fits = plan.grid[1..].iter().all(|&ctas| ctas <= MOST_ALONG_Y);
         fits.then_some(plan)
     }
@@ -228,6 +266,10 @@ impl Plan {
                 m.div_ceil(rows) * n.div_ceil(columns) * need.batches
             }
             Instance::Few(_) => self.grid.iter().product(),
+            Instance::Split(tile) => {
+                let divided = Division::of(tile, need);
+                divided.tiles * divided.parts
+            }
         };
         tiles.div_ceil(MULTIPROCESSORS)
     }
@@ -330,6 +372,66 @@ fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> f64 {
     (cycles / 1.9e3).max(memory + exchange / 1.9e3)
 }
 
+/// Division along K of a tile of `split_k`, at most.
+const MOST_PARTS: usize = 16;
+
+/// How `split_k` divides the steps along K.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Division {
+    /// Tiles of the result.
+    pub(super) tiles: usize,
+    /// Division of each, none empty.
+    pub(super) parts: usize,
+    /// Steps of a part, but for the last one of a tile, which may have fewer.
+    pub(super) each: usize,
+}
+
+impl Division {
+    /// As many as the model says are fastest, of those for which all CTAs run at a time: more took longer than whole tiles in all shapes that were tried.
+    pub(super) fn of(tile: SplitTile, need: &Need) -> Division {
+        let (best, _) = Division::timed(tile, need);
+        best
+    }
+
+    /// The same and the predicted time.
+    fn timed(tile: SplitTile, need: &Need) -> (Division, f64) {
+        let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
+        let (tiles, steps) = (m.div_ceil(rows) * n.div_ceil(columns), need.steps());
+        let of_each = |parts: usize| {
+            let each = steps.div_ceil(parts);
+            let parts = steps.div_ceil(each);
+            let divided = Division { tiles, parts, each };
+            (divided, split_microseconds(tile, divided, need))
+        };
+        let better = |best: (Division, f64), next: (Division, f64)| {
+            if next.1 < best.1 { next } else { best }
+        };
+        let most = MOST_PARTS.min(steps).min(MULTIPROCESSORS / tiles.max(1));
+        (2..=most)
+            .map(of_each)
+            .reduce(better)
+            .unwrap_or_else(|| of_each(1))
+    }
+
+    /// CTAs, one for each part, or for a wave of them.
+    fn programs(self) -> usize {
+        let all = self.tiles * self.parts;
+        all.div_ceil(all.div_ceil(MULTIPROCESSORS).max(1))
+    }
+}
+
+fn split_microseconds(tile: SplitTile, divided: Division, need: &Need) -> f64 {
+    let [rows, columns] = tile.shape();
+    let Division { tiles, parts, each } = divided;
+    let (area, step) = ((rows * columns) as f64, step_cycles([rows, columns]));
+    // A part goes to L2 in f32. The program with a tile's last part waits for all others, and reads one after the other.
+    let exchange = 5000.0 + area / 16.0 + (parts - 1) as f64 * (1000.0 + area / 64.0);
+    let cycles = 7800.0 + each as f64 * step + exchange + area / 16.0;
+    let l2_bytes = (tiles * parts * each * (rows + columns)) as f64 * 128.0;
+    let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
+    (cycles / 1.8e3).max(memory)
+}
+
 impl fmt::Display for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -346,6 +448,10 @@ impl fmt::Display for Instance {
                 };
                 let (columns, ctas) = (tile.columns, tile.ctas);
                 write!(f, "{rows}x{columns} by {ctas} CTAs along K{turned}")
+            }
+            Instance::Split(tile) => {
+                let [rows, columns] = tile.shape();
+                write!(f, "{rows}x{columns} in parts along K")
             }
         }
     }
@@ -389,6 +495,15 @@ mod tests {
             [16, 4096, 14336],
             "64x16 by 2 CTAs along K, A and B exchanged, 128 CTAs",
         );
+    }
+
+    #[test]
+    fn few_tiles_of_many_steps_are_divided() {
+        check([512, 512, 16384], "128x128 in parts along K, 128 CTAs");
+        check([200, 1024, 8192], "128x64 in parts along K");
+        let large = Need::of_16_bits([4096, 4096, 4096]);
+        let divided = |plan: &Plan| matches!(plan.instance, Instance::Split(_));
+        assert!(!Plan::all(&large).iter().any(divided));
     }
 
     #[test]
