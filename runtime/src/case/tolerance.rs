@@ -29,7 +29,7 @@ pub enum Tolerance {
 impl Tolerance {
     /// The error of one element in this norm, and whether it is too much. The Frobenius norm judges the whole, so there
     /// an element is never too much by itself.
-    pub(super) fn judge(self, got: f64, want: f64, ulps: u128) -> (f64, bool) {
+    pub(crate) fn judge(self, got: f64, want: f64, ulps: u128) -> (f64, bool) {
         let difference = (got - want).abs();
         match self {
             Tolerance::Exactly => (ulps as f64, ulps > 0),

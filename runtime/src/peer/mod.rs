@@ -52,7 +52,7 @@ impl Peer {
     /// How far its results may be from the kernel's; none if the kernel does something else.
     pub(crate) fn tolerance(&self) -> Option<Tolerance> {
         match self {
-            Peer::Cublas(gemm) => gemm.is_compared().then(|| gemm.tolerance()),
+            Peer::Cublas(gemm) => gemm.is_compared().then(|| gemm.tolerance_of_library()),
             Peer::Nccl(collective) => Some(collective.tolerance()),
         }
     }
