@@ -511,7 +511,7 @@ mod tests {
             case.output::<f32>("wide", [1, 1]),
         );
         let narrow = Gemm::new(&a, &b, &c).transposed_b();
-        let is_off = |tolerance: Tolerance| tolerance.judge(-1.1640625, -0.546875, 0).1;
+        let is_off = |tolerance: Tolerance| tolerance.judge(-1.164_062_5, -0.546_875, 0).1;
         assert!(is_off(narrow.tolerance()) && !is_off(narrow.tolerance_of_library()));
         let wide = Gemm::new(&a, &b, &wide).transposed_b();
         assert_eq!(wide.tolerance(), wide.tolerance_of_library());
