@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Compiler, World, WorldKernel};
@@ -24,6 +25,9 @@ impl Reduced for bf16 {}
 impl Reduced for f16 {}
 impl Reduced for f32 {}
 
+/// How long a wait for other ranks may take, unless [`Collectives::with_limit`] says otherwise: less than a launch.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
+
 /// The parameters of `one_shot`.
 type OneShotHandles<T> = handles! {
     x out staging: Ptr<T>,
@@ -31,6 +35,8 @@ type OneShotHandles<T> = handles! {
     counts: Ptr<i32>,
     counts_of: PeerMap<i32>,
     epochs: Ptr<i32>,
+    limit: Scalar<i64>,
+    late: Ptr<i64>,
     rank: Scalar<i32>,
     len x_step out_step: Scalar<i64>,
 };
@@ -42,6 +48,8 @@ type TwoShotHandles<T> = handles! {
     counts: Ptr<i32>,
     counts_of: PeerMap<i32>,
     epochs: Ptr<i32>,
+    limit: Scalar<i64>,
+    late: Ptr<i64>,
     rank: Scalar<i32>,
     len: Scalar<i64>,
 };
@@ -52,6 +60,8 @@ type PacketHandles<T> = handles! {
     staging: Ptr<u64>,
     staging_of: PeerMap<u64>,
     epochs: Ptr<i32>,
+    limit: Scalar<i64>,
+    late: Ptr<i64>,
     rank words x_step out_step: Scalar<i32>,
 };
 
@@ -88,6 +98,7 @@ type PacketHandles<T> = handles! {
 /// ```
 pub struct Collectives {
     world: Arc<World>,
+    limit: Duration,
     compiler: Compiler,
     /// By element types and the name of what a kernel is compiled for; workspaces by their types.
     kept: Mutex<HashMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>,
@@ -98,9 +109,22 @@ impl Collectives {
     pub fn new(world: &Arc<World>) -> Collectives {
         Collectives {
             world: Arc::clone(world),
+            limit: DEFAULT_LIMIT,
             compiler: Compiler::default(),
             kept: Mutex::default(),
         }
+    }
+
+    /// The same with another limit of time for a wait for other ranks, 5 s by default. A kernel whose wait reaches it ends with a trap, so that a rank that does not run or runs another call keeps
+    /// no GPU: [`World::synchronize`] names the ranks that failed and what they waited for, slot `16 * CTA + rank` for a rank that has not sent.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Collectives {
+        Collectives { limit, ..self }
+    }
+
+    /// In nanoseconds.
+    fn limit(&self) -> i64 {
+        i64::try_from(self.limit.as_nanos()).unwrap_or(i64::MAX)
     }
 
     /// The world.
@@ -229,6 +253,8 @@ impl Collectives {
                 staging.counts.part(rank),
                 staging.counts.peers(rank),
                 staging.epochs.part(rank),
+                self.limit(),
+                self.world.late(rank),
                 rank as i32,
                 call.len as i64,
                 x_step,
@@ -255,6 +281,8 @@ impl Collectives {
                 staging.counts.part(rank),
                 staging.counts.peers(rank),
                 staging.epochs.part(rank),
+                self.limit(),
+                self.world.late(rank),
                 rank as i32,
                 call.len as i64,
             )
@@ -281,6 +309,8 @@ impl Collectives {
                 staging.packets.part(rank),
                 staging.packets.peers(rank),
                 staging.epochs.part(rank),
+                self.limit(),
+                self.world.late(rank),
                 rank as i32,
                 words(call.len as i64),
                 words(x_step),

@@ -11,11 +11,15 @@ use super::two_shot::two_shot;
 
 const WARPS: usize = 4;
 
+/// Nanoseconds of a wait.
+const LIMIT: i64 = 5_000_000_000;
+
 /// What the ranks of a case share.
 struct Staging<T> {
     chunks: Shared<T>,
     counts: Shared<i32>,
     epochs: Shared<i32>,
+    late: Shared<i64>,
 }
 
 impl<T: DeviceElement> Staging<T> {
@@ -25,6 +29,7 @@ impl<T: DeviceElement> Staging<T> {
             chunks: case.shared(slots * SLOT_BYTES / size_of::<T>())?,
             counts: case.shared(ctas * MOST_RANKS)?,
             epochs: case.shared(ctas)?,
+            late: case.shared(1)?,
         })
     }
 }
@@ -74,6 +79,8 @@ fn one_shot_case<T: Float + DeviceElement, const SUMS: bool>(
                     shared.counts.part(rank),
                     shared.counts.peers(rank),
                     shared.epochs.part(rank),
+                    LIMIT,
+                    shared.late.part(rank),
                     rank as i32,
                     len as i64,
                     x_step,
@@ -159,6 +166,8 @@ fn all_reduce_two_shot(case: &mut Case) -> CaseResult {
                 shared.counts.part(rank),
                 shared.counts.peers(rank),
                 shared.epochs.part(rank),
+                LIMIT,
+                shared.late.part(rank),
                 rank as i32,
                 len as i64,
             )
@@ -177,7 +186,7 @@ fn packets_case<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let words = len * size_of::<T>() / 4;
     let ctas = words.div_ceil(32 * WARPS * form.accesses);
     let staging = case.shared::<u64>(ctas * PACKET_SLOTS * ranks * PACKETS)?;
-    let epochs = case.shared::<i32>(ctas)?;
+    let (epochs, late) = (case.shared::<i32>(ctas)?, case.shared::<i64>(1)?);
     all_reduce_case::<T>(case, 3, |case, x, out| {
         case.launch_on_ranks(fixed(packets::<T, WARPS, true>, form), grid(ctas), |rank| {
             (
@@ -186,6 +195,8 @@ fn packets_case<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
                 staging.part(rank),
                 staging.peers(rank),
                 epochs.part(rank),
+                LIMIT,
+                late.part(rank),
                 rank as i32,
                 words as i32,
                 0,

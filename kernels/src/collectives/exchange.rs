@@ -32,6 +32,33 @@ pub(super) struct Exchange<T> {
     pub(super) counts_of: PeerMap<i32>,
     pub(super) epochs: Ptr<i32>,
     pub(super) rank: Scalar<i32>,
+    pub(super) patience: Patience,
+}
+
+/// How long a wait may take.
+#[derive(Clone, Copy, Aggregate)]
+pub(super) struct Patience {
+    /// Nanoseconds.
+    pub(super) limit: Scalar<i64>,
+    /// A word of the host, for what a wait of this rank waited for in vain.
+    pub(super) late: Ptr<i64>,
+}
+
+impl Patience {
+    /// Ends the kernel if something is missing: with a trap, behind the word of the host, which gets `slot << 32 | missing` for one of the slots.
+    #[device]
+    pub(super) fn expect(self, slot: Tensor<i32>, missing: Tensor<i32>) {
+        let most = missing.max(0).scalar();
+        if most > 0 {
+            let word = (slot.cast::<i64>() << 32) | missing.cast::<i64>();
+            let word = select(missing > 0, word, 0).max(0).scalar();
+            let late = self.late.at(0).scope(Scope::Sys);
+            late.atomic_store(word);
+            // What is read back has reached the host before any thread traps.
+            let stored = late.atomic_load();
+            device_assert(stored == 0, "a rank has not sent its step within the limit");
+        }
+    }
 }
 
 impl<T: Element> Exchange<T> {
@@ -98,7 +125,11 @@ impl<T: Element> Exchange<T> {
         let is_peer = (rank < form.ranks) & (rank != self.rank);
         let count = self.counts.at(program_id(0) * MOST_RANKS + rank);
         let count = count.mask(is_peer).scope(Scope::Sys);
-        count.relaxed().atomic_poll(|seen| seen - step > 0);
-        let _ = count.acquire().atomic_load();
+        let polled = count.relaxed();
+        polled.atomic_poll_within(self.patience.limit, |seen| seen - step > 0);
+        let seen = count.acquire().atomic_load();
+        let missing = select(is_peer, step + 1 - seen, 0);
+        let slot = program_id(0) * MOST_RANKS + rank;
+        self.patience.expect(slot, missing);
     }
 }

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use tilekit::report::fault_diagnostic;
 use tilekit::{Compiler, EmulatorOptions, Error, World};
 
-use super::exchange::{Exchange, SLOT_BYTES, SLOTS};
+use super::exchange::{Exchange, Patience, SLOT_BYTES, SLOTS};
 use super::form::{Form, MOST_RANKS};
 use super::one_shot::Chunk;
 
@@ -17,6 +17,12 @@ const NO_RELEASE: usize = 1;
 const SIGNAL_OF_GPU: usize = 2;
 /// The wait has the scope of the GPU.
 const WAIT_OF_GPU: usize = 3;
+
+/// Nanoseconds of a wait.
+const LIMIT: i64 = 5_000_000_000;
+
+/// Rank 1 sends nothing.
+const SILENT: usize = 4;
 
 const FORM: Form = Form {
     ranks: 2,
@@ -35,6 +41,8 @@ fn step<const FAULT: usize>(
     counts: Ptr<i32>,
     counts_of: PeerMap<i32>,
     epochs: Ptr<i32>,
+    limit: i64,
+    late: Ptr<i64>,
     rank: i32,
 ) {
     let exchange = Exchange {
@@ -44,7 +52,13 @@ fn step<const FAULT: usize>(
         counts_of,
         epochs,
         rank,
+        patience: Patience { limit, late },
     };
+    if FAULT == SILENT {
+        if rank == 1 {
+            return;
+        }
+    }
     let peer = exchange.peer(FORM, 1);
     let step = exchange.begin(scalar(1));
     let chunk = Chunk::of::<f32>(FORM, scalar(128), scalar(0));
@@ -110,6 +124,8 @@ fn run<const FAULT: usize>(seed: u64, of_host: Epochs) -> tilekit::Result<()> {
                 counts.part(rank),
                 counts.peers(rank),
                 epochs.part(rank),
+                if FAULT == SILENT { 20 } else { LIMIT },
+                world.late(rank),
                 rank as i32,
             )
         })?;
@@ -170,4 +186,15 @@ fn a_signal_of_the_gpu_does_not_compile() {
         .expect_err("it leaves out the other GPU")
         .to_string();
     assert!(text.contains("TK0039"), "{text}");
+}
+
+#[test]
+fn a_rank_that_sends_nothing_ends_the_kernel_of_the_other() {
+    let Err(Error::Fault(fault)) = run::<SILENT>(0, Epochs::Kept) else {
+        panic!("rank 0 waits in vain");
+    };
+    let text = fault.to_string();
+    for part in ["the kernel executed trap", "rank 0", "in wait"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Patience};
 use super::form::Form;
 
 /// What a rank sends to another one, and where it lies: a piece of `len` elements for each rank, the distance between pieces being `x_step` elements in `x` and
@@ -68,6 +68,8 @@ pub fn one_shot<T: Float, const WARPS: usize, const SUMS: bool>(
     counts: Ptr<i32>,
     counts_of: PeerMap<i32>,
     epochs: Ptr<i32>,
+    limit: i64,
+    late: Ptr<i64>,
     rank: i32,
     len: i64,
     x_step: i64,
@@ -80,6 +82,7 @@ pub fn one_shot<T: Float, const WARPS: usize, const SUMS: bool>(
         counts_of,
         epochs,
         rank,
+        patience: Patience { limit, late },
     };
     let pieces = Pieces {
         x,

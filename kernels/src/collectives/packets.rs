@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::form::Form;
+use super::form::{Form, MOST_RANKS};
 
 /// Packets that a CTA has room for, for each source and slot.
 pub(super) const PACKETS: usize = 512;
@@ -27,6 +27,8 @@ pub fn packets<T: Float, const WARPS: usize, const SUMS: bool>(
     staging: Ptr<u64>,
     staging_of: PeerMap<u64>,
     epochs: Ptr<i32>,
+    limit: i64,
+    late: Ptr<i64>,
     rank: i32,
     words: i32,
     x_step: i32,
@@ -55,16 +57,22 @@ pub fn packets<T: Float, const WARPS: usize, const SUMS: bool>(
         to.mask(inside).volatile().store(packet);
     }
     let own = piece(rank);
+    // The rank whose packet has not come, or -1.
+    let mut waited_for = full_like(lanes, -1);
     let of_ranks: Vec<Tensor<u32>> = (0..form.ranks)
         .map(|source| {
             // Nothing comes from this rank itself.
             let is_peer = inside & (rank != source);
             let packets = staging.at(place(scalar(source as i32))).mask(is_peer);
             let packets = packets.scope(Scope::Sys).relaxed();
-            let came = packets.atomic_poll(|packet| packet >> 32 == tag >> 32);
-            select(rank == source, own, came.seen().cast::<u32>())
+            let came = packets.atomic_poll_within(limit, |packet| packet >> 32 == tag >> 32);
+            let came = came.seen();
+            let is_missing = is_peer & (came >> 32 != tag >> 32);
+            waited_for = select(is_missing, source as i32, waited_for);
+            select(rank == source, own, came.cast::<u32>())
         })
         .collect();
+    expect_packets(waited_for, late);
     let to = out.cast::<u32>() + first;
     if SUMS {
         let sum = sum_of_words::<T>(&of_ranks);
@@ -75,6 +83,23 @@ pub fn packets<T: Float, const WARPS: usize, const SUMS: bool>(
             to.at(lanes).mask(inside).store(words);
         }
     }
+}
+
+/// Ends the kernel with a trap where a rank was waited for in vain, behind the word of the host that says which.
+#[device]
+fn expect_packets(waited_for: Tensor<i32>, late: Ptr<i64>) {
+    let is_missing = waited_for >= 0;
+    let slot = program_id(0) * MOST_RANKS + waited_for;
+    let word = (slot.cast::<i64>() << 32) | 1;
+    let late = late.at(full_like(waited_for, 0)).mask(is_missing);
+    let late = late.scope(Scope::Sys).relaxed();
+    late.atomic_store(word);
+    // What is read back has reached the host before the thread traps.
+    let stored = late.atomic_load();
+    device_assert(
+        stored == 0,
+        "a rank has not sent its packets within the limit",
+    );
 }
 
 /// The sums of the elements in words.

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Patience};
 use super::form::Form;
 use super::one_shot::{Chunk, sum_of_ranks};
 
@@ -34,6 +34,8 @@ pub fn two_shot<T: Float, const WARPS: usize>(
     counts: Ptr<i32>,
     counts_of: PeerMap<i32>,
     epochs: Ptr<i32>,
+    limit: i64,
+    late: Ptr<i64>,
     rank: i32,
     len: i64,
 ) {
@@ -44,6 +46,7 @@ pub fn two_shot<T: Float, const WARPS: usize>(
         counts_of,
         epochs,
         rank,
+        patience: Patience { limit, late },
     };
     let whole = Whole { x, out, len };
     let of_turn = (form.chunk::<T>() * form.ranks) as i64;
