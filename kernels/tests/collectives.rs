@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tilekit::prelude::*;
 use tilekit::{EmulatorOptions, World};
-use tilekit_kernels::collectives::{Collectives, Operation, Reduced, Variant};
+use tilekit_kernels::collectives::{Collectives, Operation, Reduced, Rows, Variant};
 
 fn world(ranks: usize, seed: u64) -> Arc<World> {
     let options = EmulatorOptions {
@@ -177,6 +177,51 @@ fn many_calls_take_slots_in_turns_under_every_schedule() {
         for call in 0..6 {
             check::<f32>(&collectives, Operation::AllReduce, 256, call);
             check::<bf16>(&collectives, Operation::ReduceScatter, 255, call);
+        }
+    }
+}
+
+/// Rows that depend on the pair of ranks, in tensors with room for more of them.
+fn check_rows<T: Element>(collectives: &Collectives, width: usize, call: usize) {
+    let world = collectives.world();
+    let ranks = world.ranks();
+    let of_pair = |from: usize, to: usize| (5 * from + 3 * to + call) % 8;
+    let counts = (0..ranks * ranks).map(|pair| of_pair(pair / ranks, pair % ranks) as i32);
+    let counts: Vec<i32> = counts.collect();
+    let devices = world.devices().iter();
+    let on_devices = devices.map(|device| Buffer::from_slice(device, &counts).unwrap());
+    let on_devices: Vec<Buffer<i32>> = on_devices.collect();
+    let on_devices: Vec<&Buffer<i32>> = on_devices.iter().collect();
+    let x = Tensors::<T>::new(world, ranks * 8 * width, call);
+    let out = Tensors::<T>::poisoned(world, ranks * 8 * width);
+    let rows = Rows {
+        counts: &on_devices,
+        width,
+        most: 8,
+    };
+    collectives
+        .all_to_all_rows(&x.all(), &out.all(), &rows)
+        .unwrap();
+    world.synchronize().unwrap();
+    let sent = x.host();
+    for (to, got) in out.host().into_iter().enumerate() {
+        let mut want = Vec::new();
+        for (from, sent) in sent.iter().enumerate() {
+            let first: usize = (0..to).map(|other| of_pair(from, other)).sum();
+            want.extend_from_slice(&sent[first * width..(first + of_pair(from, to)) * width]);
+        }
+        assert!(got[..want.len()] == want, "rank {to}, call {call}");
+        let behind = &got[want.len()..];
+        assert!(behind.iter().all(|x| x.back().is_nan()), "rank {to}");
+    }
+}
+
+#[test]
+fn ranks_exchange_as_many_rows_as_counts_on_the_devices_say() {
+    for (ranks, width) in [(2, 96), (3, 1001)] {
+        let collectives = Collectives::new(&world(ranks, 4));
+        for call in 0..2 {
+            check_rows::<bf16>(&collectives, width, call);
         }
     }
 }

@@ -123,8 +123,19 @@ impl Collectives {
     }
 
     /// In nanoseconds.
-    fn limit(&self) -> i64 {
+    pub(super) fn limit(&self) -> i64 {
         i64::try_from(self.limit.as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
+    /// Multiprocessors of the rank that has the fewest.
+    pub(super) fn multiprocessors(&self) -> usize {
+        let devices = self.world.devices().iter();
+        let of_ranks = devices.map(|device| device.facts().multiprocessors as usize);
+        of_ranks.min().unwrap_or(0)
     }
 
     /// The world.
@@ -175,7 +186,7 @@ impl Collectives {
         out: OfRanks<'_, T>,
     ) -> Result<Option<Plan>> {
         let call = Call::check(&self.world, operation, [x, out])?;
-        Ok(call.need(&self.world).plan())
+        Ok(call.need(self.multiprocessors()).plan())
     }
 
     /// The same as the call of `operation`, by a plan that the program has changed: to find out which one is the fastest.
@@ -189,7 +200,7 @@ impl Collectives {
         plan: &Plan,
     ) -> Result<()> {
         let call = Call::check(&self.world, operation, [x, out])?;
-        let need = call.need(&self.world);
+        let need = call.need(self.multiprocessors());
         check_plan(&need, plan)?;
         if need.plan().is_none() {
             return Ok(());
@@ -204,7 +215,7 @@ impl Collectives {
         out: OfRanks<'_, T>,
     ) -> Result<()> {
         let call = Call::check(&self.world, operation, [x, out])?;
-        match call.need(&self.world).plan() {
+        match call.need(self.multiprocessors()).plan() {
             Some(plan) => self.run(&call, &plan),
             None => Ok(()),
         }
@@ -320,13 +331,13 @@ impl Collectives {
         Ok(())
     }
 
-    fn staging<T: Reduced>(&self) -> Result<Arc<Staging<T>>> {
+    pub(super) fn staging<T: Reduced>(&self) -> Result<Arc<Staging<T>>> {
         let key = (TypeId::of::<T>(), "staging".to_owned());
         self.kept(key, || Staging::new(&self.world))
     }
 
     /// A kernel on all devices, compiled and loaded at its first use.
-    fn kernel<T: Reduced, H: 'static>(
+    pub(super) fn kernel<T: Reduced, H: 'static>(
         &self,
         name: &str,
         form: Form,

@@ -27,7 +27,7 @@ impl<'a, T: DeviceElement> Call<'a, T> {
         [x, out]: [OfRanks<'a, T>; 2],
     ) -> Result<Self> {
         let ranks = world.ranks();
-        let report = Report(operation);
+        let report = Report(operation.name());
         report.unless(
             ranks <= MOST_RANKS,
             "world",
@@ -64,15 +64,13 @@ impl<'a, T: DeviceElement> Call<'a, T> {
         })
     }
 
-    pub(super) fn need(&self, world: &World) -> Need {
-        let devices = world.devices().iter();
-        let multiprocessors = devices.map(|device| device.facts().multiprocessors as usize);
+    pub(super) fn need(&self, multiprocessors: usize) -> Need {
         Need {
             operation: self.operation,
             ranks: self.x.len(),
             len: self.len,
             element_bytes: size_of::<T>(),
-            multiprocessors: multiprocessors.min().unwrap_or(0),
+            multiprocessors,
         }
     }
 
@@ -84,10 +82,10 @@ impl<'a, T: DeviceElement> Call<'a, T> {
 }
 
 /// Reports of an operation.
-struct Report(Operation);
+pub(super) struct Report(pub(super) &'static str);
 
 impl Report {
-    fn unless(
+    pub(super) fn unless(
         &self,
         holds: bool,
         argument: &'static str,
@@ -98,7 +96,7 @@ impl Report {
             return Ok(());
         }
         Err(Error::Argument {
-            operation: self.0.name(),
+            operation: self.0,
             argument,
             found: found(),
             expected: expected(),
@@ -106,7 +104,7 @@ impl Report {
     }
 
     /// A buffer for each rank, on its device.
-    fn check_ranks<T: DeviceElement>(
+    pub(super) fn check_ranks<T: DeviceElement>(
         &self,
         world: &World,
         argument: &'static str,
@@ -130,7 +128,7 @@ impl Report {
         Ok(())
     }
 
-    fn check_lengths<T: DeviceElement>(
+    pub(super) fn check_lengths<T: DeviceElement>(
         &self,
         argument: &'static str,
         tensors: OfRanks<'_, T>,
@@ -148,7 +146,11 @@ impl Report {
     }
 
     /// No rank's result is what it sends.
-    fn check_apart<T: DeviceElement>(&self, x: OfRanks<'_, T>, out: OfRanks<'_, T>) -> Result<()> {
+    pub(super) fn check_apart<T: DeviceElement>(
+        &self,
+        x: OfRanks<'_, T>,
+        out: OfRanks<'_, T>,
+    ) -> Result<()> {
         for (rank, (x, out)) in x.iter().zip(out).enumerate() {
             self.unless(
                 out.is_empty() || x.address() != out.address(),
@@ -176,7 +178,7 @@ pub(super) fn check_plan(need: &Need, plan: &Plan) -> Result<()> {
         Variant::TwoShot => need.operation == Operation::AllReduce,
     };
     let is_form = form.ranks == need.ranks && form.accesses > 0 && warps.contains(&form.warps);
-    Report(need.operation).unless(
+    Report(need.operation.name()).unless(
         is_form && room && is_whole && computes && (1..=most).contains(&plan.ctas),
         "plan",
         || plan.to_string(),

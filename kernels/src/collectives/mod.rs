@@ -4,6 +4,7 @@
 //! [`one_shot`] for all else between two ranks, [`two_shot`] for the sums of more.
 
 mod call;
+mod call_rows;
 mod cases;
 mod check;
 mod error;
@@ -14,10 +15,12 @@ mod form;
 pub mod one_shot;
 pub mod packets;
 pub mod plan;
+pub mod rows;
 pub mod two_shot;
 mod workspace;
 
 pub use call::{Collectives, Reduced};
+pub use call_rows::Rows;
 pub use error::{Error, Result};
 pub use form::{Form, MOST_RANKS};
 pub use plan::{Operation, Plan, Variant};

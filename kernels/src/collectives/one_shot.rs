@@ -31,7 +31,7 @@ impl Chunk {
         let size = form.chunk::<T>() as i64;
         let first = index.cast::<i64>() * size;
         let lanes = form.lanes::<T>();
-        let exist = (len - first).min(size).cast::<i32>();
+        let exist = (len - first).min(size).max(0).cast::<i32>();
         Chunk {
             first,
             lanes,
