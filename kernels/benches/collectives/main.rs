@@ -10,6 +10,9 @@
     reason = "what fails here ends the program at its line, and figures are what it prints"
 )]
 
+#[path = "../host/normal.rs"]
+mod normal;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +20,8 @@ use tilekit::case::{BenchOptions, RanksContest};
 use tilekit::prelude::*;
 use tilekit::{Nccl, World};
 use tilekit_kernels::collectives::{Collectives, Operation, Plan, Variant};
+
+use normal::normal;
 
 /// Bytes that the copies of a row exceed together.
 const BEYOND_L2: usize = 200 << 20;
@@ -35,22 +40,6 @@ const SIZES_KIB: [usize; 10] = [
     256 << 10,
     1 << 20,
 ];
-
-/// N(0, 1).
-fn normal(seed: u64) -> Vec<bf16> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut uniform = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    };
-    let mut draw = |_| {
-        let radius = (-2.0 * uniform().ln()).sqrt();
-        bf16::from_f64(radius * (std::f64::consts::TAU * uniform()).cos())
-    };
-    (0..DRAWN).map(&mut draw).collect()
-}
 
 /// The tensors of one call.
 struct Copy {
@@ -241,7 +230,7 @@ fn main() {
     let bed = Bed {
         collectives: Collectives::new(&world),
         nccl: Nccl::new(&world).unwrap(),
-        drawn: (1..=ranks as u64).map(normal).collect(),
+        drawn: (1..=ranks as u64).map(|seed| normal(DRAWN, seed)).collect(),
         world,
     };
     let of_rank = &bed.world.devices()[0].facts().name;
