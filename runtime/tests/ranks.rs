@@ -1,10 +1,13 @@
 //! Cases on several emulated devices: every rank's outputs are compared, and mistakes name the rank.
 
+use std::process::Command;
+use std::time::Duration;
+
 use tilekit::case::{Bed, BenchOptions, CaseEntry, CaseOutcome, Mode, SizeList};
 use tilekit::diag::Code;
 use tilekit::prelude::*;
 use tilekit::report::fault_diagnostic;
-use tilekit::{EmulatorOptions, Error, Nccl};
+use tilekit::{EmulatorOptions, Error, HANG_EXIT_CODE, Nccl};
 
 /// Each rank hands `x` to the next one, which doubles what it got; what a mistake is, `VARIANT` says.
 #[kernel(warps = 1, cooperative)]
@@ -248,6 +251,35 @@ fn on_two_gpus_they_are_timed_beside_nccl() {
         timing.entrants[1].check.is_some(),
         "its results were compared"
     );
+}
+
+/// Set in the process of the case that does not end.
+const CHILD: &str = "TILEKIT_TEST_SILENT_CASE";
+
+#[test]
+fn on_two_gpus_a_case_that_does_not_end_ends_the_process() {
+    if std::env::var_os(CHILD).is_some() {
+        let bed = Bed {
+            launch_limit: Duration::from_millis(300),
+            ..Bed::new(&Device::cuda(0).unwrap())
+        };
+        let outcome = run(hands_on::<SILENT>, 2, &Mode::Check(bed));
+        panic!("nobody signals: {:?}", outcome.result);
+    }
+    if World::cuda(2).is_err() {
+        println!("skipped: fewer than two GPUs");
+        return;
+    }
+    let this_test = "on_two_gpus_a_case_that_does_not_end_ends_the_process";
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", this_test, "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stderr).into_owned();
+    assert_eq!(child.status.code(), Some(HANG_EXIT_CODE), "{said}");
+    let expected = "`hand_on` did not end within 0.3 s on 2 of 2 ranks: [0, 1]";
+    assert!(said.contains(expected), "{said}");
 }
 
 #[test]

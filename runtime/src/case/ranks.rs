@@ -14,6 +14,7 @@ use super::{Bed, Case, CaseResult, Mode};
 use crate::backend::On;
 use crate::buffer::Buffer;
 use crate::code::PreparedLaunch;
+use crate::cuda::leave_saying;
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
@@ -125,7 +126,8 @@ impl Case {
             }
             let launches: Vec<WorldLaunch> = launches.into_iter().map(WorldLaunch::new).collect();
             let started = Instant::now();
-            launches[0].launch(&world)?;
+            launches[0].enqueue(&world)?;
+            synchronize(&world)?;
             report.wall = Some(started.elapsed());
             let devices = world.devices().iter();
             let stats = devices.map(Device::emulator_stats);
@@ -159,6 +161,15 @@ impl Case {
         self.world = Some(Arc::new(world));
         Ok(self.world.clone())
     }
+}
+
+/// Waits for all ranks. A launch that does not end ends the process, as on one device: what follows would wait for it.
+pub(super) fn synchronize(world: &World) -> Result<()> {
+    let ended = world.synchronize();
+    if let Err(error @ Error::RanksLate { .. }) = &ended {
+        leave_saying(&error.to_string());
+    }
+    ended
 }
 
 /// So many devices of the kind of the run.

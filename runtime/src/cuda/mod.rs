@@ -32,6 +32,7 @@ pub(crate) use memory::DeviceMemory;
 pub(crate) use module::{Function, Module};
 pub(crate) use shared_memory::SharedMemory;
 pub(crate) use stream::Stream;
+pub(crate) use watchdog::leave_saying;
 pub use watchdog::{HANG_EXIT_CODE, Watchdog};
 
 #[cfg(test)]

@@ -42,13 +42,16 @@ impl Watchdog {
     }
 }
 
-/// Exit handlers of the driver would wait for the kernel, so none are run.
 fn give_up(what: &str, limit: Duration) -> ! {
-    let line = format!(
-        "error: `{what}` did not end within {} s: probably a deadlock (a wrong mbarrier count or phase?); run it on the emulator, which names the waiting warps and what they wait for\n",
+    leave_saying(&format!(
+        "`{what}` did not end within {} s: probably a deadlock (a wrong mbarrier count or phase?); run it on the emulator, which names the waiting warps and what they wait for",
         limit.as_secs_f64()
-    );
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    ))
+}
+
+/// Ends the process with [`HANG_EXIT_CODE`] and this error. Exit handlers of the driver would wait for the kernel, so none are run.
+pub(crate) fn leave_saying(error: &str) -> ! {
+    let _ = std::io::stderr().write_all(format!("error: {error}\n").as_bytes());
     leave(HANG_EXIT_CODE)
 }
 

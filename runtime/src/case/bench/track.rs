@@ -2,6 +2,7 @@
 
 use super::gate::Gate;
 use super::spin::spin;
+use crate::case::ranks::synchronize;
 use crate::code::PreparedLaunch;
 use crate::error::Result;
 use crate::graph::Graph;
@@ -50,7 +51,7 @@ impl Track<'_> {
     pub(in crate::case) fn synchronize(&self) -> Result<()> {
         match self {
             Track::One(stream) => stream.synchronize(),
-            Track::All(world) => world.synchronize(),
+            Track::All(world) => synchronize(world),
         }
     }
 
