@@ -153,6 +153,26 @@ fn scatters<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shap
     }
 }
 
+fn reduces<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shape) {
+    let (ranks, [m, n, k]) = (world.ranks(), size);
+    let a = Matrices::<T>::new(world, [ranks * m, k], lies[0], 1);
+    let b = Matrices::<T>::new(world, [k, n], lies[1], 20);
+    let c = Matrices::<T>::of(world, [ranks * m, n], lies[2], |_, _| f32::NAN);
+    parallel
+        .multiply_reduce(&a.views(), &b.views(), &c.views())
+        .unwrap();
+    world.synchronize().unwrap();
+    let ranks_of = a.rows().into_iter().zip(b.rows());
+    let products: Vec<Vec<Vec<f64>>> = ranks_of.map(|(a, b)| product(&a, &b, n)).collect();
+    for (rank, c) in c.rows().iter().enumerate() {
+        for (i, row) in c.iter().enumerate() {
+            let sum = |j: usize| products.iter().map(|of| of[i][j]).sum::<f64>();
+            let want: Vec<f64> = (0..n).map(sum).collect();
+            assert_eq!(row, &want, "{size:?}: row {i} on rank {rank} of {ranks}");
+        }
+    }
+}
+
 use Lies::{Columns, Rows, Wide};
 
 /// Numbers of ranks; sizes of a rank, which are no multiples of anything, in every way to lie.
@@ -193,6 +213,17 @@ fn all_numbers_of_ranks_multiply_and_scatter() {
 }
 
 #[test]
+fn all_numbers_of_ranks_multiply_and_reduce() {
+    for (ranks, shapes) in &RANKS[1..] {
+        let world = world(*ranks, *ranks as u64);
+        let parallel = Parallel::new(&world);
+        for shape in *shapes {
+            reduces::<bf16>(&parallel, &world, *shape);
+        }
+    }
+}
+
+#[test]
 fn calls_of_other_shapes_and_types_follow_each_other_on_the_same_memory() {
     let world = world(4, 5);
     let parallel = Parallel::new(&world);
@@ -203,6 +234,7 @@ fn calls_of_other_shapes_and_types_follow_each_other_on_the_same_memory() {
         scatters::<bf16>(&parallel, &world, large);
         gathers::<bf16>(&parallel, &world, large);
         gathers::<f16>(&parallel, &world, small);
+        reduces::<bf16>(&parallel, &world, small);
         scatters::<f16>(&parallel, &world, small);
     }
 }

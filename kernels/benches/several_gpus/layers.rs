@@ -1,7 +1,7 @@
 //! Layers of Llama 70B, divided among the ranks.
 
 use tilekit::prelude::*;
-use tilekit::{Buffer, Event, TensorView, World, WorldGraph};
+use tilekit::{Buffer, CublasHandle, Event, Nccl, TensorView, World, WorldGraph};
 use tilekit_kernels::parallel::Parallel;
 use tilekit_kernels::products::Products;
 
@@ -12,6 +12,7 @@ use crate::numbers::normal;
 pub(crate) enum Fused {
     Gather,
     Scatter,
+    Reduce,
 }
 
 /// A layer before it is divided: columns of the weight for an all-gather in front, K for a reduce-scatter behind.
@@ -25,7 +26,7 @@ const fn layer(name: &'static str, fused: Fused, size: [usize; 3]) -> Layer {
     Layer { name, fused, size }
 }
 
-pub(crate) const LAYERS: [Layer; 6] = [
+pub(crate) const LAYERS: [Layer; 9] = [
     layer("all-gather + ragged", Fused::Gather, [2000, 2320, 1096]),
     layer(
         "ragged + reduce-scatter",
@@ -36,6 +37,9 @@ pub(crate) const LAYERS: [Layer; 6] = [
     layer("all-gather + up", Fused::Gather, [8192, 57344, 8192]),
     layer("down + reduce-scatter", Fused::Scatter, [8192, 8192, 28672]),
     layer("o + reduce-scatter", Fused::Scatter, [8192, 8192, 8192]),
+    layer("ragged + all-reduce", Fused::Reduce, [2000, 1160, 2192]),
+    layer("down + all-reduce", Fused::Reduce, [8192, 8192, 28672]),
+    layer("o + all-reduce", Fused::Reduce, [8192, 8192, 8192]),
 ];
 
 /// Calls of one measurement, and measurements.
@@ -63,6 +67,7 @@ impl Matrices {
         let (size, of_a, of_c) = match layer.fused {
             Fused::Gather => ([m, n / ranks, k], m / ranks, m),
             Fused::Scatter => ([m, n, k / ranks], m, m / ranks),
+            Fused::Reduce => ([m, n, k / ranks], m, m),
         };
         let [_, n, k] = size;
         let drawn = |len: usize, seed: usize| -> Vec<Vec<bf16>> {
@@ -95,6 +100,7 @@ impl Matrices {
         let (of_a, of_c) = match self.fused {
             Fused::Gather => (m / self.ranks, m),
             Fused::Scatter => (m, m / self.ranks),
+            Fused::Reduce => (m, m),
         };
         let a = self.a.iter().map(|a| a.view([of_a, k])).collect();
         let b = self.b.iter().map(|b| b.view([k, n]).with_strides([1, k]));
@@ -114,8 +120,13 @@ impl Matrices {
                 let (of, row) = (row / of_rank, row % of_rank);
                 dot(&a[of][row * k..][..k], &b[rank][column * k..][..k])
             }
-            Fused::Scatter => {
-                let row = rank * of_rank + row;
+            Fused::Scatter | Fused::Reduce => {
+                let first = if self.fused == Fused::Scatter {
+                    rank * of_rank
+                } else {
+                    0
+                };
+                let row = first + row;
                 let of = |of: usize| dot(&a[of][row * k..][..k], &b[of][column * k..][..k]);
                 (0..self.ranks).map(of).sum()
             }
@@ -134,10 +145,10 @@ impl Matrices {
                 .chain([got.len() - 1])
             {
                 let want = self.element(rank, [at / n, at % n]);
-                let rounds = if self.fused == Fused::Scatter {
-                    self.ranks
-                } else {
+                let rounds = if self.fused == Fused::Gather {
                     1
+                } else {
+                    self.ranks
                 };
                 let allowed = 4e-3 * rounds as f64 * (want.abs() + (k as f64).sqrt());
                 worst = worst.max((got[at].to_f64() - want).abs() / allowed);
@@ -177,7 +188,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-pub(crate) fn run(world: &World, layer: &Layer, [checks, times]: [bool; 2]) {
+pub(crate) fn run(world: &World, nccl: &Nccl, layer: &Layer, [checks, times]: [bool; 2]) {
     let matrices = Matrices::new(world, layer);
     let parallel = Parallel::new(world);
     let products: Vec<Products> = world.devices().iter().map(Products::new).collect();
@@ -185,6 +196,7 @@ pub(crate) fn run(world: &World, layer: &Layer, [checks, times]: [bool; 2]) {
     let fused = || match layer.fused {
         Fused::Gather => parallel.gather_multiply(&a, &b, &c).unwrap(),
         Fused::Scatter => parallel.multiply_scatter(&a, &b, &c).unwrap(),
+        Fused::Reduce => parallel.multiply_reduce(&a, &b, &c).unwrap(),
     };
     let [m, n, k] = matrices.size;
     print!("{:24} {m}x{n}x{k}", layer.name);
@@ -195,41 +207,122 @@ pub(crate) fn run(world: &World, layer: &Layer, [checks, times]: [bool; 2]) {
         world.synchronize().unwrap();
         print!(": error {:.3} of what is allowed", matrices.worst());
     }
+    println!();
     if times {
-        // A product alone has all of A, and all of C.
-        let whole =
-            |device, len: usize, seed| Buffer::from_slice(device, &normal(len, seed)).unwrap();
-        let devices = || world.devices().iter();
-        let all_a: Vec<_> = devices().map(|device| whole(device, m * k, 5)).collect();
-        let all_c: Vec<_> = devices().map(|device| whole(device, m * n, 6)).collect();
+        let peers = Peers::new(world, nccl, &matrices);
         let alone = || {
-            for rank in 0..world.ranks() {
-                let (a, c) = (all_a[rank].view([m, k]), all_c[rank].view([m, n]));
+            for (rank, products) in products.iter().enumerate() {
+                let (a, c) = (
+                    peers.all_a[rank].view([m, k]),
+                    peers.all_c[rank].view([m, n]),
+                );
                 let stream = world.stream(rank);
-                products[rank]
-                    .multiply_into(stream, &a, &b[rank], &c)
-                    .unwrap();
+                products.multiply_into(stream, &a, &b[rank], &c).unwrap();
             }
         };
-        fused();
-        alone();
-        world.synchronize().unwrap();
-        let [fused, alone] = [captured(world, &fused), captured(world, &alone)];
-        for calls in [&fused, &alone] {
-            timed(world, calls);
-        }
-        let (mut of_fused, mut of_alone) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            of_fused.push(timed(world, &fused));
-            of_alone.push(timed(world, &alone));
-        }
-        let ratios = of_alone
-            .iter()
-            .zip(&of_fused)
-            .map(|(alone, fused)| alone / fused);
-        let ratio = median(ratios.collect());
-        let (of_fused, of_alone) = (median(of_fused), median(of_alone));
-        print!(": fused {of_fused:.1} us, product alone {of_alone:.1} us, {ratio:.3} of its speed");
+        let contestants: [(&str, &dyn Fn()); 4] = [
+            ("fused", &fused),
+            ("our product alone", &alone),
+            ("cuBLAS alone", &|| peers.product()),
+            ("cuBLAS and NCCL", &|| peers.both()),
+        ];
+        contest(world, &contestants);
     }
-    println!();
+}
+
+/// Times in turn, and ratios to the first.
+fn contest(world: &World, contestants: &[(&str, &dyn Fn())]) {
+    for (_, call) in contestants {
+        call();
+    }
+    world.synchronize().unwrap();
+    let graphs = contestants.iter().map(|(_, call)| captured(world, call));
+    let graphs: Vec<WorldGraph> = graphs.collect();
+    for calls in &graphs {
+        timed(world, calls);
+    }
+    let mut times = vec![Vec::new(); graphs.len()];
+    for round in 0..ROUNDS {
+        for turn in 0..graphs.len() {
+            let at = (turn + round) % graphs.len();
+            times[at].push(timed(world, &graphs[at]));
+        }
+    }
+    for ((name, _), own) in contestants.iter().zip(&times) {
+        let mut ratios: Vec<f64> = own
+            .iter()
+            .zip(&times[0])
+            .map(|(own, first)| own / first)
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        let (low, high) = (ratios[1], ratios[ratios.len() - 2]);
+        let (time, ratio) = (median(own.clone()), median(ratios));
+        println!("    {name:18} {time:8.1} us, {ratio:.3} times the first ({low:.3} to {high:.3})");
+    }
+}
+
+/// cuBLAS and NCCL one after the other.
+struct Peers<'w> {
+    world: &'w World,
+    nccl: &'w Nccl,
+    matrices: &'w Matrices,
+    cublas: Vec<CublasHandle>,
+    /// All of A and of C on each rank.
+    all_a: Vec<Buffer<bf16>>,
+    all_c: Vec<Buffer<bf16>>,
+}
+
+impl<'w> Peers<'w> {
+    fn new(world: &'w World, nccl: &'w Nccl, matrices: &'w Matrices) -> Peers<'w> {
+        let [m, n, k] = matrices.size;
+        let whole = |len: usize, seed| -> Vec<Buffer<bf16>> {
+            let numbers = normal(len, seed);
+            let devices = world.devices().iter();
+            devices
+                .map(|device| Buffer::from_slice(device, &numbers).unwrap())
+                .collect()
+        };
+        let cublas = world.streams().iter();
+        Peers {
+            world,
+            nccl,
+            matrices,
+            cublas: cublas
+                .map(|stream| CublasHandle::new(stream).unwrap())
+                .collect(),
+            all_a: whole(m * k, 5),
+            all_c: whole(m * n, 6),
+        }
+    }
+
+    fn product(&self) {
+        for (rank, cublas) in self.cublas.iter().enumerate() {
+            let factors = [&self.all_a[rank], &self.matrices.b[rank], &self.all_c[rank]];
+            cublas.multiply(self.matrices.size, factors, true).unwrap();
+        }
+    }
+
+    fn both(&self) {
+        let (all_a, all_c) = (of(&self.all_a), of(&self.all_c));
+        match self.matrices.fused {
+            Fused::Gather => {
+                let sent = of(&self.matrices.a);
+                self.nccl.all_gather(self.world, &sent, &all_a).unwrap();
+                self.product();
+            }
+            Fused::Scatter => {
+                self.product();
+                let got = of(&self.matrices.c);
+                self.nccl.reduce_scatter(self.world, &all_c, &got).unwrap();
+            }
+            Fused::Reduce => {
+                self.product();
+                self.nccl.all_reduce(self.world, &all_c, &all_c).unwrap();
+            }
+        }
+    }
+}
+
+fn of(buffers: &[Buffer<bf16>]) -> Vec<&Buffer<bf16>> {
+    buffers.iter().collect()
 }

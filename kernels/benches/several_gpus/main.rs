@@ -1,4 +1,4 @@
-//! Products fused with collectives on the GPUs of one host, checked and timed beside the product alone.
+//! Products fused with collectives on the GPUs of one host, checked and timed beside the product alone, and beside cuBLAS and NCCL one after the other.
 //!
 //! ```sh
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 check time     # so many GPUs
@@ -15,7 +15,7 @@ mod numbers;
 
 use std::time::Duration;
 
-use tilekit::World;
+use tilekit::{Nccl, World};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,8 +27,14 @@ fn main() {
     };
     let world = world.with_limit(Duration::from_secs(20));
     let facts = world.devices()[0].facts();
-    println!("{} x {}", world.ranks(), facts.name);
+    let nccl = Nccl::new(&world).unwrap();
+    println!(
+        "{} x {}, NCCL {}",
+        world.ranks(),
+        facts.name,
+        nccl.version()
+    );
     for layer in layers::LAYERS {
-        layers::run(&world, &layer, [asked("check"), asked("time")]);
+        layers::run(&world, &nccl, &layer, [asked("check"), asked("time")]);
     }
 }

@@ -10,7 +10,8 @@ use super::check::{Checked, Kind, View};
 use super::gather::gather_product;
 use super::launch::{GatherHandles, ScatterHandles, parts};
 use super::memory::Memory;
-use super::plan::{Gathering, Scattering};
+use super::plan::Planned;
+use super::reduce::product_reduce;
 use super::scatter::product_scatter;
 
 /// Matrix products over the ranks of a [`World`], fused with a collective: the kernels and the memory of all ranks that calls have needed so far.
@@ -79,10 +80,10 @@ impl<'w> Parallel<'w> {
         if call.is_empty() {
             return Ok(());
         }
-        let (tile, ctas) = call.plan();
+        let Planned { tile, ctas, pause } = call.plan();
         let [m, n, k] = call.size.map(|extent| extent as i32);
         let placed = call.place(self.world, &self.of_ranks, [a, b], c)?;
-        let needed = Gathering::of(tile, call.ranks, [call.size[0], call.size[2]]);
+        let needed = Kind::Gather.shared(tile, call.ranks, call.size);
         let memory = self.memory.of::<T>(self.world, needed)?;
         let form = call.form(tile);
         let compile = || fixed(gather_product::<T>, form).compile(&self.compiler);
@@ -108,6 +109,7 @@ impl<'w> Parallel<'w> {
                 m,
                 n,
                 k,
+                pause,
             )
         })?;
         placed.finish(self.world, &self.of_ranks, c)
@@ -125,22 +127,48 @@ impl<'w> Parallel<'w> {
         b: &[View<'_, T>],
         c: &[View<'_, T>],
     ) -> Result<()> {
-        let call = Checked::of(self.world, Kind::Scatter, [a, b], c)?;
+        self.add(Kind::Scatter, [a, b], c)
+    }
+
+    /// `C[P * M, N] = Σ A[P * M, K] · B[K, N]` over P ranks, each of which has its own A and B and gets the whole sum: the same bits on all of them.
+    ///
+    /// Sums are added as by [`multiply_scatter`](Parallel::multiply_scatter).
+    ///
+    /// # Errors
+    /// As for [`gather_multiply`](Parallel::gather_multiply).
+    pub fn multiply_reduce<T: Operand + ResultOf<T>>(
+        &self,
+        a: &[View<'_, T>],
+        b: &[View<'_, T>],
+        c: &[View<'_, T>],
+    ) -> Result<()> {
+        self.add(Kind::Reduce, [a, b], c)
+    }
+
+    fn add<T: Operand + ResultOf<T>>(
+        &self,
+        kind: Kind,
+        [a, b]: [&[View<'_, T>]; 2],
+        c: &[View<'_, T>],
+    ) -> Result<()> {
+        let call = Checked::of(self.world, kind, [a, b], c)?;
         if call.is_empty() {
             return Ok(());
         }
-        let (tile, ctas) = call.plan();
+        let Planned { tile, ctas, pause } = call.plan();
         let [m, n, k] = call.size.map(|extent| extent as i32);
         let placed = call.place(self.world, &self.of_ranks, [a, b], c)?;
-        let needed = Scattering::of(tile, call.ranks, [call.size[0], call.size[1]]);
+        let needed = kind.shared(tile, call.ranks, call.size);
         let memory = self.memory.of::<T>(self.world, needed)?;
         let form = call.form(tile);
-        let compile = || fixed(product_scatter::<T>, form).compile(&self.compiler);
-        let kernel = self.memory.kernel::<ScatterHandles<T>, T>(
-            self.world,
-            (Kind::Scatter, form),
-            compile,
-        )?;
+        let compile = || match kind {
+            Kind::Reduce => fixed(product_reduce::<T>, form).compile(&self.compiler),
+            _ => fixed(product_scatter::<T>, form).compile(&self.compiler),
+        };
+        let which = (kind, form);
+        let kernel = self
+            .memory
+            .kernel::<ScatterHandles<T>, T>(self.world, which, compile)?;
         kernel.enqueue(self.world, ctas, |rank| {
             let [of_a, of_b] = placed.factors(rank, [a, b]);
             let (shared, flags, launches) = parts(&memory, rank);
@@ -158,6 +186,7 @@ impl<'w> Parallel<'w> {
                 m,
                 n,
                 k,
+                pause,
             )
         })?;
         placed.finish(self.world, &self.of_ranks, c)

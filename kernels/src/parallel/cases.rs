@@ -8,8 +8,9 @@ use crate::products::epilogue::Plain;
 use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::form::{Form, Side};
 
+use super::check::Kind;
 use super::gather::gather_product;
-use super::plan::{Gathering, Scattering};
+use super::reduce::product_reduce;
 use super::scatter::product_scatter;
 
 /// What a case multiplies on each rank, and what it gets.
@@ -114,11 +115,14 @@ impl<T: Operand + ResultOf<T>> OfRanks<T> {
     }
 }
 
+/// Nanoseconds that senders rest, which take no time on the emulator.
+const PAUSE: i32 = 10;
+
 /// Launches so often: a second time everything is overwritten.
 fn gathers<T: Operand + ResultOf<T>>(case: &mut Case) -> CaseResult {
     let of = OfRanks::<T>::new(case, |_| 1, |ranks| ranks);
     let (ranks, [m, n, k], tile) = (of.ranks, of.size, tile_of(case));
-    let needed = Gathering::of(tile, ranks, [m, k]);
+    let needed = Kind::Gather.shared(tile, ranks, of.size);
     let gathered = case.shared::<T>(needed.elements)?;
     let (flags, launches) = (case.shared::<i32>(needed.flags)?, case.shared::<u64>(1)?);
     let kernel = fixed(gather_product::<T>, Form::new(tile, Plain));
@@ -142,6 +146,7 @@ fn gathers<T: Operand + ResultOf<T>>(case: &mut Case) -> CaseResult {
                 m as i32,
                 n as i32,
                 k as i32,
+                PAUSE,
             )
         })?;
     }
@@ -162,10 +167,11 @@ fn tolerance(k: usize, roundings: usize) -> Tolerance {
     }
 }
 
-fn scatters<T: Operand + ResultOf<T>>(case: &mut Case) -> CaseResult {
-    let of = OfRanks::<T>::new(case, |ranks| ranks, |_| 1);
+fn adds<T: Operand + ResultOf<T>>(case: &mut Case, kind: Kind) -> CaseResult {
+    let of_c = |ranks| if kind == Kind::Reduce { ranks } else { 1 };
+    let of = OfRanks::<T>::new(case, |ranks| ranks, of_c);
     let (ranks, [m, n, k], tile) = (of.ranks, of.size, tile_of(case));
-    let needed = Scattering::of(tile, ranks, [m, n]);
+    let needed = kind.shared(tile, ranks, of.size);
     let staged = case.shared::<T>(needed.elements)?;
     let (flags, launches) = (case.shared::<i32>(needed.flags)?, case.shared::<u64>(1)?);
     let mut form = Form::new(tile, Plain);
@@ -173,12 +179,11 @@ fn scatters<T: Operand + ResultOf<T>>(case: &mut Case) -> CaseResult {
         is_batched: true,
         ..Side::default()
     };
-    let kernel = fixed(product_scatter::<T>, form);
     for _ in 0..case.size("launches") {
-        case.launch_on_ranks(kernel, grid(case.size("ctas")), |rank| {
+        let arguments = |rank: usize| {
             let a = OfRanks::<T>::by_ranks(of.a[rank].view(), [ranks, m, k]);
             let b = in_rows(of.b[rank].view(), [n, k]);
-            let c = OfRanks::<T>::by_ranks(of.c[rank].view(), [1, m, n]);
+            let c = OfRanks::<T>::by_ranks(of.c[rank].view(), [of_c(ranks), m, n]);
             (
                 a,
                 b,
@@ -193,18 +198,29 @@ fn scatters<T: Operand + ResultOf<T>>(case: &mut Case) -> CaseResult {
                 m as i32,
                 n as i32,
                 k as i32,
+                PAUSE,
             )
-        })?;
+        };
+        let ctas = grid(case.size("ctas"));
+        if kind == Kind::Reduce {
+            case.launch_on_ranks(fixed(product_reduce::<T>, form), ctas, arguments)?;
+        } else {
+            case.launch_on_ranks(fixed(product_scatter::<T>, form), ctas, arguments)?;
+        }
     }
     let all: Vec<Vec<f64>> = (0..ranks)
         .map(|rank| of.product(rank, rank, ranks * m))
         .collect();
     let want = |rank: usize| -> Vec<f64> {
-        let of_rank = rank * m * n..(rank + 1) * m * n;
-        let sum = |at| all.iter().map(|product| product[at]).sum::<f64>();
+        let of_rank = if kind == Kind::Reduce {
+            0..ranks * m * n
+        } else {
+            rank * m * n..(rank + 1) * m * n
+        };
+        let sum = |at: usize| all.iter().map(|product| product[at]).sum::<f64>();
         of_rank.map(sum).collect()
     };
-    of.compare(case, m, want, tolerance(k, ranks))
+    of.compare(case, of_c(ranks) * m, want, tolerance(k, ranks))
 }
 
 #[case(sizes(
@@ -237,10 +253,29 @@ fn gather_product_f16(case: &mut Case) -> CaseResult {
     launches = [2, 2, 1, 1, 1]
 ))]
 fn product_scatter_bf16(case: &mut Case) -> CaseResult {
-    scatters::<bf16>(case)
+    adds::<bf16>(case, Kind::Scatter)
 }
 
 #[case(sizes(ranks = [2], m = [72], n = [65], k = [72], groups = [1], columns = [64], ctas = [2], launches = [1]))]
 fn product_scatter_f16(case: &mut Case) -> CaseResult {
-    scatters::<f16>(case)
+    adds::<f16>(case, Kind::Scatter)
+}
+
+#[case(sizes(
+    ranks = [2, 4, 8, 3],
+    m = [200, 72, 8, 65],
+    n = [136, 72, 40, 130],
+    k = [264, 100, 72, 1],
+    groups = [2, 1, 1, 1],
+    columns = [64, 64, 64, 64],
+    ctas = [3, 2, 2, 3],
+    launches = [2, 2, 1, 1]
+))]
+fn product_reduce_bf16(case: &mut Case) -> CaseResult {
+    adds::<bf16>(case, Kind::Reduce)
+}
+
+#[case(sizes(ranks = [2], m = [72], n = [65], k = [72], groups = [1], columns = [64], ctas = [2], launches = [1]))]
+fn product_reduce_f16(case: &mut Case) -> CaseResult {
+    adds::<f16>(case, Kind::Reduce)
 }

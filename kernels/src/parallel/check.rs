@@ -10,9 +10,10 @@ use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::form::{Form, Side};
 use crate::products::matrix::Matrix;
 use crate::products::operands::{InRows, Role};
+use crate::products::plan::Need;
 use crate::products::{Products, Result};
 
-use super::plan::{Beside, plan};
+use super::plan::Planned;
 
 /// A matrix of a rank.
 pub type View<'a, T> = TensorView<'a, T>;
@@ -24,6 +25,8 @@ pub(super) enum Kind {
     Gather,
     /// A reduce-scatter of the rows of C behind.
     Scatter,
+    /// An all-reduce of C behind.
+    Reduce,
 }
 
 fn expect(
@@ -91,17 +94,23 @@ impl Checked {
         expect(depth == k, "b", found, format!("{k}, the columns of a"))?;
         let (m, of_c) = match kind {
             Kind::Gather => (rows, [ranks * rows, n]),
-            Kind::Scatter => {
+            Kind::Scatter | Kind::Reduce => {
                 let found = || format!("{rows} rows");
                 let expected = format!("a multiple of {ranks}: as many for each rank");
                 expect(rows.is_multiple_of(ranks), "a", found, expected)?;
-                (rows / ranks, [rows / ranks, n])
+                let of_c = if kind == Kind::Reduce {
+                    rows
+                } else {
+                    rows / ranks
+                };
+                (rows / ranks, [of_c, n])
             }
         };
         let found = || format!("shape {:?}", results[0].shape);
         let expected = match kind {
             Kind::Gather => format!("{of_c:?}: the rows of a of all ranks, the columns of b"),
             Kind::Scatter => format!("{of_c:?}: rows of a for each rank, the columns of b"),
+            Kind::Reduce => format!("{of_c:?}: the rows of a, the columns of b"),
         };
         expect(results[0].shape == of_c, "c", found, expected)?;
         for result in &results {
@@ -146,7 +155,7 @@ impl Checked {
         let [a, b] = self.taken[0].map(Taken::side);
         [
             Side {
-                is_batched: self.kind == Kind::Scatter,
+                is_batched: self.kind != Kind::Gather,
                 ..a
             },
             b,
@@ -159,20 +168,15 @@ impl Checked {
         form
     }
 
-    /// The tile, and CTAs on each rank.
-    pub(super) fn plan(&self) -> (ManyTile, usize) {
-        let beside = match self.kind {
-            Kind::Gather => Beside::Pieces,
-            Kind::Scatter => Beside::Results,
-        };
+    /// How it is computed.
+    pub(super) fn plan(&self) -> Planned {
         let is_mn_major = self.sides().map(|side| side.is_mn_major);
-        plan(
-            beside,
-            self.ranks,
-            self.size,
+        let need = Need {
+            batches: self.ranks,
             is_mn_major,
-            self.multiprocessors,
-        )
+            ..Need::of_16_bits(self.size)
+        };
+        Planned::best(self.kind, &need, self.multiprocessors)
     }
 
     /// The matrices where kernels take them, copied where they lie otherwise.
@@ -219,12 +223,10 @@ impl Kind {
             // Pieces are sent along K.
             (Kind::Gather, _) => along_k(a),
             // The rows of a rank begin anywhere in those of all.
-            (Kind::Scatter, taken)
-                if taken.side().is_mn_major && !m.is_multiple_of(16 / element_bytes) =>
-            {
+            (_, taken) if taken.side().is_mn_major && !m.is_multiple_of(16 / element_bytes) => {
                 along_k(a)
             }
-            (Kind::Scatter, taken) => taken,
+            (_, taken) => taken,
         };
         [a, Taken::of(b, element_bytes)]
     }
@@ -248,7 +250,7 @@ impl<T: Operand + ResultOf<T>> Placed<'_, T> {
         let (a, b) = (of_a.view(a[rank].source()), of_b.view(b[rank].source()));
         match self.call.kind {
             Kind::Gather => [a, b],
-            Kind::Scatter => [self.by_ranks(of_a, a), b],
+            Kind::Scatter | Kind::Reduce => [self.by_ranks(of_a, a), b],
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) type GatherHandles<T> = handles! {
     flags: Ptr<i32>,
     flags_of: PeerMap<i32>,
     launches: Ptr<u64>,
-    rank ranks m n k: Scalar<i32>,
+    rank ranks m n k pause: Scalar<i32>,
 };
 
 /// The parameters of `product_scatter`.
@@ -26,7 +26,7 @@ pub(super) type ScatterHandles<T> = handles! {
     flags: Ptr<i32>,
     flags_of: PeerMap<i32>,
     launches: Ptr<u64>,
-    rank ranks m n k: Scalar<i32>,
+    rank ranks m n k pause: Scalar<i32>,
 };
 
 /// Memory of a rank, and that of all.

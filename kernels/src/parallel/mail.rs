@@ -115,6 +115,16 @@ impl Mail {
         fence_async_global();
     }
 
+    /// Rests for so many nanoseconds.
+    #[device]
+    pub(super) fn rest(self, nanoseconds: Scalar<i32>) {
+        if nanoseconds > 0 {
+            // Numbers of launches are never below 0.
+            let flag = self.own.at(0).relaxed().scope(Scope::Sys);
+            flag.atomic_poll_within(nanoseconds.cast::<i64>(), |seen| seen < 0);
+        }
+    }
+
     /// The rank so many places before this one, less than there are ranks.
     #[device]
     pub(super) fn before(self, places: Scalar<i32>) -> Scalar<i32> {

@@ -1,6 +1,6 @@
 //! Matrix products over several GPUs, fused with the collectives in front of them or behind: data of other ranks is on its way while tiles that need none are multiplied.
 //!
-//! [`gather_product`] multiplies a matrix whose rows are divided among the ranks, [`product_scatter`] adds up products of all ranks and leaves each its rows.
+//! [`gather_product`] multiplies a matrix whose rows are divided among the ranks, [`product_scatter`] adds up products of all ranks and leaves each its rows, [`product_reduce`] leaves each all of them.
 
 mod call;
 mod cases;
@@ -12,9 +12,11 @@ mod mail;
 mod mail_tests;
 mod memory;
 mod plan;
+pub mod reduce;
 pub mod scatter;
 
 pub use call::Parallel;
 pub use check::View;
 pub use gather::gather_product;
+pub use reduce::product_reduce;
 pub use scatter::product_scatter;

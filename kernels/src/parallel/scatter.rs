@@ -18,10 +18,13 @@ use crate::products::form::{Form, Source, block_of, swizzle_of};
 use super::gather::flat;
 use super::mail::Mail;
 
+/// Parts in which a tile is sent.
+pub(super) const PIECES: usize = 8;
+
 /// `C[M, N] = Σ A[M, K] · B[N, K]ᵀ` over the ranks, of which `a` has this rank's `[ranks, M, K]`, `b` its `[N, K]`, and `c` is `[1, M, N]`: the rows of this rank.
 ///
 /// `staged` has `groups * rows` by `columns` elements for each tile of `[M, N]` and each rank but one. `flags` has a number for each rank at most, and
-/// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank.
+/// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank. A warp that sends rests for `pause` nanoseconds behind each part of a tile.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
 pub fn product_scatter<T: Operand + ResultOf<T>>(
     #[fixed] form: Form<ManyTile, Plain>,
@@ -41,8 +44,30 @@ pub fn product_scatter<T: Operand + ResultOf<T>>(
     m: i32,
     n: i32,
     k: i32,
+    pause: i32,
 ) {
     let mail = Mail::open(launches, (flags, flags_of), [rank, ranks]);
+    add_over_ranks(
+        form,
+        (a, b, c),
+        (staged, staged_of),
+        (mail, pause),
+        [m, n, k],
+        false,
+    );
+}
+
+/// The product with what other ranks have added, tile by tile; with `to_all`, every rank gets all rows of the sum, and `c` is `[ranks, M, N]`.
+#[device]
+pub(super) fn add_over_ranks<T: Operand + ResultOf<T>>(
+    form: Form<ManyTile, Plain>,
+    (a, b, c): (TensorMap<T>, TensorMap<T>, TensorMap<T>),
+    (staged, staged_of): (Ptr<T>, PeerMap<T>),
+    (mail, pause): (Mail, Scalar<i32>),
+    [m, n, k]: [Scalar<i32>; 3],
+    to_all: bool,
+) {
+    let ranks = mail.ranks;
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
     let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
@@ -63,6 +88,17 @@ pub fn product_scatter<T: Operand + ResultOf<T>>(
         a: Source::new(a, form.sides[0], rows_of_tile),
         b: Source::new(b, form.sides[1], columns),
         steps,
+    };
+    let bytes = tile.rows * columns;
+    let send = |to: Scalar<i32>, sent: Scalar<i32>, buffer: Smem<T>, pause: Scalar<i32>| {
+        mail.wait_begun(to);
+        let place = staged_of.of(to).pointer() + sent.cast::<i64>() * bytes as i64;
+        let each = bytes / PIECES;
+        for piece in 0..PIECES {
+            let from = flat(buffer).slice(1, piece * each..(piece + 1) * each);
+            place.bulk(piece * each).store(from);
+            mail.rest(pause);
+        }
     };
     let buffer = |part: usize| buffers.index(part).reshape([tile.rows, columns]);
 
@@ -90,7 +126,6 @@ pub fn product_scatter<T: Operand + ResultOf<T>>(
             mail.announce();
         }
         let to = mail.before(scalar(1));
-        let bytes = tile.rows * columns;
         // Where the tile of a warpgroup is among all that a rank is sent.
         let place_of = |number: Scalar<i32>| number * tile.groups + part;
         let mut parity = scalar(0);
@@ -109,17 +144,53 @@ pub fn product_scatter<T: Operand + ResultOf<T>>(
             filled.index(part).wait(parity);
             if place + 1 < ranks {
                 let sent = place_of(number);
-                mail.wait_begun(to);
-                let at = sent.cast::<i64>() * bytes as i64;
-                staged_of.of(to).pointer().bulk(at).store(flat(buffer));
+                send(to, sent, buffer, pause);
                 tma_store_wait(0);
                 mail.raise(to, sent);
             } else {
                 let row = row * rows_of_tile + part * tile.rows;
-                c.store([scalar(0), row, column * columns], buffer);
-                tma_store_wait_read(0);
+                let block = if to_all { mail.rank } else { scalar(0) };
+                c.store([block, row, column * columns], buffer);
+                if to_all {
+                    // Nothing is multiplied beside the last of them.
+                    let is_last = number + num_programs(0) >= ranks * of_rank;
+                    let pause_of_results = select(is_last, 0, pause);
+                    // Results lie behind what is sent to be added, by how many places the rank that gets them is before this one.
+                    for places in range(1, ranks) {
+                        let sent = place_of(number + (places - 1) * of_rank);
+                        send(mail.before(places), sent, buffer, pause_of_results);
+                    }
+                    tma_store_wait(0);
+                    for places in range(1, ranks) {
+                        mail.raise(
+                            mail.before(places),
+                            place_of(number + (places - 1) * of_rank),
+                        );
+                    }
+                } else {
+                    tma_store_wait_read(0);
+                }
             }
             parity ^= 1;
+        }
+        if to_all {
+            for places in range(1, ranks) {
+                for tile_of_rank in range(program_id(0), of_rank).step(num_programs(0)) {
+                    let [_, row, column] = tiles.place(tile_of_rank);
+                    let sent = place_of((ranks + places - 2) * of_rank + tile_of_rank);
+                    let (buffer, full) = (buffers.index(part), ready.index(part));
+                    mail.wait(sent);
+                    full.expect(c.block_bytes());
+                    staged
+                        .bulk(sent.cast::<i64>() * bytes as i64)
+                        .load(flat(buffer), full);
+                    full.wait(parity);
+                    parity ^= 1;
+                    let row = row * rows_of_tile + part * tile.rows;
+                    c.store([mail.behind(places), row, column * columns], buffer);
+                    tma_store_wait_read(0);
+                }
+            }
         }
     };
     let load = || {
