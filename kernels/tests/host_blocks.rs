@@ -18,19 +18,14 @@ struct Even;
 
 impl Modifier for Even {
     const MASKS: bool = true;
-    const SCALES_LATER: bool = true;
 
-    fn scores(scores: Tensor<f32>, _: Place) -> Tensor<f32> {
-        scores
+    fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32> {
+        scores * at.scale
     }
 
     #[device]
     fn sees(at: Place) -> Tensor<bool> {
         (at.query - at.key) % 2 == 0
-    }
-
-    fn factors(scale: f32, _: f32) -> [f32; 2] {
-        [1.0, scale]
     }
 }
 

@@ -10,6 +10,7 @@
     reason = "what fails here ends the program at its line, and figures are what it prints"
 )]
 
+mod blocks;
 mod decode;
 mod latent;
 mod normal;
@@ -25,6 +26,7 @@ fn main() {
     let device = Device::cuda(0).unwrap();
     println!("{}", device.facts().name);
     decode::run(&device, &filter);
+    blocks::run(&device, &filter);
     latent::run(&device, &filter);
     products::run(&device, &filter);
 }

@@ -173,6 +173,8 @@ cases! {
         batch = [2, 1], kv_heads = [1, 2], query_heads = [2], queries = [300, 65], keys = [600, 384];
     blocks_64_full: <f16, 64, 64, 128, true, Plain>, Setup { blocks: Some(whole), ..CAUSAL },
         batch = [1], kv_heads = [1], query_heads = [1], queries = [256], keys = [384];
+    blocks_96: <f16, 96, 96, 128, true, Plain>, MIXED,
+        batch = [1], kv_heads = [1], query_heads = [1], queries = [70], keys = [300];
     blocks_128: <bf16, 128, 128, 128, true, Plain>, MIXED,
         batch = [1], kv_heads = [1], query_heads = [2], queries = [200], keys = [700];
     blocks_128_softcap: <bf16, 128, 128, 128, true, Softcap>, Setup { scores: Scores::Softcap(5.0), has_sinks: true, ..MIXED },
