@@ -278,7 +278,7 @@ fn on_two_gpus_a_case_that_does_not_end_ends_the_process() {
         .unwrap();
     let said = String::from_utf8_lossy(&child.stderr).into_owned();
     assert_eq!(child.status.code(), Some(HANG_EXIT_CODE), "{said}");
-    let expected = "`hand_on` did not end within 0.3 s on 2 of 2 ranks: [0, 1]";
+    let expected = "did not end within 0.3 s on 2 of 2 ranks: [0, 1]";
     assert!(said.contains(expected), "{said}");
 }
 

@@ -42,3 +42,22 @@ impl PacketStaging {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_functions_of_python_make_memory_of_the_same_sizes() {
+        let path = "../python/emulate/python/tilekit/kernels/collectives.py";
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        // A package of this crate alone is without them.
+        let Ok(text) = std::fs::read_to_string(path) else {
+            return;
+        };
+        let sizes = format!(
+            "SLOTS, SLOT_BYTES, MOST_RANKS, MOST_CTAS = {SLOTS}, {SLOT_BYTES}, {MOST_RANKS}, {MOST_CTAS}"
+        );
+        assert!(text.contains(&sizes), "{sizes}");
+    }
+}
