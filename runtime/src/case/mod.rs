@@ -21,6 +21,7 @@ mod quiet;
 mod random;
 mod ranks;
 mod ranks_chain;
+mod ranks_end;
 mod report;
 mod shape;
 mod sizes;

@@ -9,12 +9,12 @@ use protocol::request::SizeOverride;
 
 use super::prepare::prepare;
 use super::ranks_chain::RanksLink;
+use super::ranks_end::synchronize;
 use super::report::LaunchReport;
 use super::{Bed, Case, CaseResult, Mode};
 use crate::backend::On;
 use crate::buffer::Buffer;
 use crate::code::PreparedLaunch;
-use crate::cuda::leave_saying;
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
@@ -161,15 +161,6 @@ impl Case {
         self.world = Some(Arc::new(world));
         Ok(self.world.clone())
     }
-}
-
-/// Waits for all ranks. A launch that does not end ends the process, as on one device: what follows would wait for it.
-pub(super) fn synchronize(world: &World) -> Result<()> {
-    let ended = world.synchronize();
-    if let Err(error @ Error::RanksLate { .. }) = &ended {
-        leave_saying(&error.to_string());
-    }
-    ended
 }
 
 /// So many devices of the kind of the run.

@@ -2,7 +2,7 @@
 
 use super::gate::Gate;
 use super::spin::spin;
-use crate::case::ranks::synchronize;
+use crate::case::ranks_end::synchronize;
 use crate::code::PreparedLaunch;
 use crate::error::Result;
 use crate::graph::Graph;
