@@ -1,4 +1,4 @@
-//! Collectives as a program calls them, on emulated devices.
+//! Collectives as a program calls them.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +11,11 @@ use tilekit::prelude::*;
 use tilekit::{EmulatorOptions, World};
 use tilekit_kernels::collectives::{Collectives, Operation, Reduced, Rows, Variant};
 
+/// Emulated devices; with `TILEKIT_TEST_DEVICE=cuda` GPUs, two at most.
 fn world(ranks: usize, seed: u64) -> Arc<World> {
+    if std::env::var("TILEKIT_TEST_DEVICE").is_ok_and(|device| device == "cuda") {
+        return Arc::new(World::cuda(ranks.min(2)).unwrap());
+    }
     let options = EmulatorOptions {
         seed,
         ..EmulatorOptions::default()
@@ -239,7 +243,8 @@ fn a_tensor_may_be_its_own_sum() {
 
 #[test]
 fn plans_say_what_travels() {
-    let world = world(3, 0);
+    let options = EmulatorOptions::default();
+    let world = Arc::new(World::emulators(3, options).unwrap());
     let collectives = Collectives::new(&world);
     let plan = |operation, len: usize, of_result: usize| {
         let (x, out) = (
