@@ -17,7 +17,7 @@ pub(super) const PACKET_SLOTS: usize = 2;
 /// system, which is not torn (PTX ISA 8.4), so who reads the number has the word too: nothing else is ordered, and no fence waits for the stores to arrive. That doubles the bytes.
 ///
 /// A CTA has room for 512 packets of each rank in each of two slots, which launches take in turns; it sends once in a launch. It has ended a launch when packets of
-/// that launch have come from every rank, whose launch before has then ended, as has the reading of its slot: the next launch overwrites that one. `epochs` has the number of each CTA's
+/// that launch have arrived from every rank, whose launch before has then ended, as has the reading of its slot: the next launch overwrites that one. `epochs` has the number of each CTA's
 /// launches, in memory of the rank; it wraps after 2³² of them.
 #[kernel(warps = WARPS, cooperative, min_ctas_per_sm = 4)]
 pub fn packets<T: Float, const WARPS: usize, const SUMS: bool>(

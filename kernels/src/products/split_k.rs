@@ -65,7 +65,7 @@ fn at_a_time(columns: usize) -> usize {
 struct Parts<S> {
     tile: SplitTile,
     tiles: Scalar<i32>,
-    /// How many parts of a tile are handed over: all but one.
+    /// How many parts of a tile other programs store: all but one.
     handed: Scalar<i32>,
     /// One tile for each part, those of all tiles at one place along K after each other.
     sums: Ptr<S>,

@@ -40,7 +40,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Waits until all ranks have come to `path`, up to the limit.
+    /// Waits until all ranks have reached `path`, up to the limit.
     ///
     /// # Errors
     /// [`Error::Ranks`] with the ranks that have not come, or what is wrong with one.
@@ -279,7 +279,7 @@ fn at(path: &Path, error: &std::io::Error) -> Error {
     ))
 }
 
-/// The place where processes meet, which is no more of use when all have come.
+/// The place where processes meet, which is no more of use when all have arrived.
 struct Gone<'p>(&'p Path);
 
 impl Drop for Gone<'_> {

@@ -111,7 +111,7 @@ impl ProcessWorld {
         &self.late
     }
 
-    /// Waits until all processes have come here. It does not wait for kernels.
+    /// Waits until all processes have arrived. It does not wait for kernels.
     ///
     /// # Errors
     /// [`Error::Ranks`] with a rank whose process has ended or has not come within the limit.
