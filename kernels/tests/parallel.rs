@@ -5,6 +5,8 @@
     reason = "what fails here ends the test at its line"
 )]
 
+use std::time::Duration;
+
 use tilekit::prelude::*;
 use tilekit::{EmulatorOptions, TensorView, World};
 use tilekit_kernels::parallel::Parallel;
@@ -306,6 +308,21 @@ fn a_captured_call_is_replayed_with_new_numbers() {
 #[track_caller]
 fn says(result: tilekit_kernels::products::Result<()>, expected: &str) {
     assert_eq!(result.unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn a_wait_past_the_limit_ends_the_kernel_and_says_what_is_late() {
+    let world = world(2, 0);
+    // No wait is that short, unless what it waits for was there before.
+    let parallel = Parallel::new(&world).with_limit(Duration::from_nanos(1));
+    let of = |shape: [usize; 2]| Matrices::<bf16>::new(&world, shape, Rows, 1);
+    let (a, b, c) = (of([16, 24]), of([24, 40]), of([32, 40]));
+    let ended = parallel.gather_multiply(&a.views(), &b.views(), &c.views());
+    let ended = ended.map_err(|error| error.to_string());
+    let text = ended.expect_err("rank 1 takes longer");
+    assert!(text.contains("the kernel executed trap"), "{text}");
+    let said = [0, 1].map(|rank| world.late(rank).read(0..1).unwrap()[0]);
+    assert!(said.iter().any(|&word| word & 0xffff_ffff == 1), "{said:?}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::plan::{Operation, Plan, Variant};
 use super::two_shot::two_shot;
 use super::workspace::{PacketStaging, Staging};
 use crate::handles::handles;
+use crate::patience::{DEFAULT_LIMIT, nanoseconds};
 
 /// An element type of collectives: bf16, f16, f32.
 pub trait Reduced: Float + DeviceElement + Send + Sync {}
@@ -24,9 +25,6 @@ pub trait Reduced: Float + DeviceElement + Send + Sync {}
 impl Reduced for bf16 {}
 impl Reduced for f16 {}
 impl Reduced for f32 {}
-
-/// How long a wait for other ranks may take, unless [`Collectives::with_limit`] says otherwise: less than a launch.
-const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The parameters of `one_shot`.
 type OneShotHandles<T> = handles! {
@@ -124,7 +122,7 @@ impl Collectives {
 
     /// In nanoseconds.
     pub(super) fn limit(&self) -> i64 {
-        i64::try_from(self.limit.as_nanos()).unwrap_or(i64::MAX)
+        nanoseconds(self.limit)
     }
 
     pub(super) fn compiler(&self) -> &Compiler {

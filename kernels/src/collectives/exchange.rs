@@ -3,6 +3,7 @@
 use tilekit::prelude::*;
 
 use super::form::{Form, MOST_RANKS};
+use crate::patience::Patience;
 
 /// Staging slots that steps take in turns.
 pub(super) const SLOTS: usize = 4;
@@ -33,32 +34,6 @@ pub(super) struct Exchange<T> {
     pub(super) epochs: Ptr<i32>,
     pub(super) rank: Scalar<i32>,
     pub(super) patience: Patience,
-}
-
-/// How long a wait may take.
-#[derive(Clone, Copy, Aggregate)]
-pub(super) struct Patience {
-    /// Nanoseconds.
-    pub(super) limit: Scalar<i64>,
-    /// A word of the host, for what a wait of this rank waited for in vain.
-    pub(super) late: Ptr<i64>,
-}
-
-impl Patience {
-    /// Ends the kernel if something is missing: with a trap, behind the word of the host, which gets `slot << 32 | missing` for one of the slots.
-    #[device]
-    pub(super) fn expect(self, slot: Tensor<i32>, missing: Tensor<i32>) {
-        let most = missing.max(0).scalar();
-        if most > 0 {
-            let word = (slot.cast::<i64>() << 32) | missing.cast::<i64>();
-            let word = select(missing > 0, word, 0).max(0).scalar();
-            let late = self.late.at(0).scope(Scope::Sys);
-            late.atomic_store(word);
-            // What is read back has reached the host before any thread traps.
-            let stored = late.atomic_load();
-            device_assert(stored == 0, "a rank has not sent its step within the limit");
-        }
-    }
 }
 
 impl<T: Element> Exchange<T> {

@@ -5,9 +5,10 @@ use tilekit::prelude::*;
 use tilekit::report::fault_diagnostic;
 use tilekit::{Compiler, EmulatorOptions, Error, World};
 
-use super::exchange::{Exchange, Patience, SLOT_BYTES, SLOTS};
+use super::exchange::{Exchange, SLOT_BYTES, SLOTS};
 use super::form::{Form, MOST_RANKS};
 use super::one_shot::Chunk;
+use crate::patience::Patience;
 
 /// As the kernels do it.
 const NONE: usize = 0;

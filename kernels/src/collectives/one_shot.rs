@@ -2,8 +2,9 @@
 
 use tilekit::prelude::*;
 
-use super::exchange::{Exchange, Patience};
+use super::exchange::Exchange;
 use super::form::Form;
+use crate::patience::Patience;
 
 /// What a rank sends to another one, and where it lies: a piece of `len` elements for each rank, the distance between pieces being `x_step` elements in `x` and
 /// `out_step` in the result. A step of 0 in `x` is the same piece for all ranks.

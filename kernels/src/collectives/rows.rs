@@ -2,9 +2,10 @@
 
 use tilekit::prelude::*;
 
-use super::exchange::{Exchange, Patience};
+use super::exchange::Exchange;
 use super::form::{Form, MOST_RANKS};
 use super::one_shot::Chunk;
+use crate::patience::Patience;
 
 /// The rows that this rank exchanges with another one: where they begin, and how many there are, in elements.
 #[derive(Clone, Copy, Aggregate)]

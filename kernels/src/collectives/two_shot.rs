@@ -2,9 +2,10 @@
 
 use tilekit::prelude::*;
 
-use super::exchange::{Exchange, Patience};
+use super::exchange::Exchange;
 use super::form::Form;
 use super::one_shot::{Chunk, sum_of_ranks};
+use crate::patience::Patience;
 
 /// The tensor of a rank, and where the sums go.
 #[derive(Clone, Copy, Aggregate)]

@@ -1,8 +1,11 @@
 //! Products over several ranks as a program calls them: checks, memory that all ranks access, launches on all of them.
 
+use std::time::Duration;
+
 use tilekit::prelude::*;
 use tilekit::{Compiler, World};
 
+use crate::patience::{DEFAULT_LIMIT, nanoseconds};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::{Products, Result};
 
@@ -20,7 +23,7 @@ use super::scatter::product_scatter;
 /// tensor map does not take is copied. Launches go to the [streams](World::stream) of the world and are not waited for: [`World::synchronize`] does that.
 ///
 /// Every rank has the same shapes. Nothing in a launch depends on the number of the call, so that calls are captured and replayed; the first call of a shape compiles, loads and allocates,
-/// and waits for the devices.
+/// and waits for the devices. A wait for other ranks has a [limit](Parallel::with_limit).
 ///
 /// ```
 /// use tilekit::prelude::*;
@@ -47,6 +50,7 @@ use super::scatter::product_scatter;
 /// ```
 pub struct Parallel<'w> {
     world: &'w World,
+    limit: Duration,
     compiler: Compiler,
     /// For each rank what copies its matrices.
     of_ranks: Vec<Products>,
@@ -58,10 +62,19 @@ impl<'w> Parallel<'w> {
     pub fn new(world: &'w World) -> Parallel<'w> {
         Parallel {
             world,
+            limit: DEFAULT_LIMIT,
             compiler: Compiler::default(),
             of_ranks: world.devices().iter().map(Products::new).collect(),
             memory: Memory::default(),
         }
+    }
+
+    /// The same with another limit of time for a wait for other ranks, 5 s by default. A kernel whose wait reaches it ends with a trap, so that a rank that does not run keeps no GPU:
+    /// [`World::synchronize`] names the ranks that failed and what they waited for, slot r for rank r that has not begun the launch, a slot from 16 on for a part that has not been sent,
+    /// and by how many launches it is behind.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Parallel<'w> {
+        Parallel { limit, ..self }
     }
 
     /// `C[P * M, N] = A[P * M, K] · B[K, N]`, where each of P ranks has M rows of A, in the order of ranks, its own B, and gets all rows of its own C.
@@ -104,6 +117,8 @@ impl<'w> Parallel<'w> {
                 flags.0,
                 flags.1,
                 launches,
+                nanoseconds(self.limit),
+                self.world.late(rank),
                 rank as i32,
                 call.ranks as i32,
                 m,
@@ -181,6 +196,8 @@ impl<'w> Parallel<'w> {
                 flags.0,
                 flags.1,
                 launches,
+                nanoseconds(self.limit),
+                self.world.late(rank),
                 rank as i32,
                 call.ranks as i32,
                 m,

@@ -118,6 +118,9 @@ impl<T: Operand + ResultOf<T>> OfRanks<T> {
 /// Nanoseconds that senders rest, which take no time on the emulator.
 const PAUSE: i32 = 10;
 
+/// Nanoseconds of a wait for other ranks, which none of them takes.
+const LIMIT: i64 = 5_000_000_000;
+
 /// Launches so often: a second time everything is overwritten.
 fn gathers<T: Operand + ResultOf<T>>(case: &mut Case) -> CaseResult {
     let of = OfRanks::<T>::new(case, |_| 1, |ranks| ranks);
@@ -125,6 +128,7 @@ fn gathers<T: Operand + ResultOf<T>>(case: &mut Case) -> CaseResult {
     let needed = Kind::Gather.shared(tile, ranks, of.size);
     let gathered = case.shared::<T>(needed.elements)?;
     let (flags, launches) = (case.shared::<i32>(needed.flags)?, case.shared::<u64>(1)?);
+    let late = case.shared::<i64>(1)?;
     let kernel = fixed(gather_product::<T>, Form::new(tile, Plain));
     for _ in 0..case.size("launches") {
         case.launch_on_ranks(kernel, grid(case.size("ctas")), |rank| {
@@ -141,6 +145,8 @@ fn gathers<T: Operand + ResultOf<T>>(case: &mut Case) -> CaseResult {
                 flags.part(rank),
                 flags.peers(rank),
                 launches.part(rank),
+                LIMIT,
+                late.part(rank),
                 rank as i32,
                 ranks as i32,
                 m as i32,
@@ -174,6 +180,7 @@ fn adds<T: Operand + ResultOf<T>>(case: &mut Case, kind: Kind) -> CaseResult {
     let needed = kind.shared(tile, ranks, of.size);
     let staged = case.shared::<T>(needed.elements)?;
     let (flags, launches) = (case.shared::<i32>(needed.flags)?, case.shared::<u64>(1)?);
+    let late = case.shared::<i64>(1)?;
     let mut form = Form::new(tile, Plain);
     form.sides[0] = Side {
         is_batched: true,
@@ -193,6 +200,8 @@ fn adds<T: Operand + ResultOf<T>>(case: &mut Case, kind: Kind) -> CaseResult {
                 flags.part(rank),
                 flags.peers(rank),
                 launches.part(rank),
+                LIMIT,
+                late.part(rank),
                 rank as i32,
                 ranks as i32,
                 m as i32,

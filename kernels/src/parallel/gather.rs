@@ -19,6 +19,7 @@
 
 use tilekit::prelude::*;
 
+use crate::patience::Patience;
 use crate::products::dense::{ManyTile, Multiply, Tiles, rows_of_group};
 use crate::products::epilogue::Plain;
 use crate::products::factor::{Operand, ResultOf, depth};
@@ -41,7 +42,8 @@ pub(super) const SEGMENT: usize = 8;
 /// `C[ranks * M, N] = A[ranks * M, K] · B[N, K]ᵀ`, where `a` is this rank's `[M, K]` of A, and `c` is `[ranks, M, N]`. `a_pieces` is the same matrix as `a`.
 ///
 /// `gathered` is for the rows of the other ranks: for each of them, for each tile of rows and each step along K, rows of a tile by 64 elements, as they lie in shared memory. `flags` has a
-/// number for each rank at most, and behind them one for each other rank, tile of rows and 8 steps. `launches` is one number of this rank. A warp that sends rests for `pause` nanoseconds behind each
+/// number for each rank at most, and behind them one for each other rank, tile of rows and 8 steps. `launches` is one number of this rank. A wait for other ranks
+/// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each
 /// piece.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
 pub fn gather_product<T: Operand + ResultOf<T>>(
@@ -57,6 +59,8 @@ pub fn gather_product<T: Operand + ResultOf<T>>(
     flags: Ptr<i32>,
     flags_of: PeerMap<i32>,
     launches: Ptr<u64>,
+    limit: i64,
+    late: Ptr<i64>,
     rank: i32,
     ranks: i32,
     m: i32,
@@ -64,7 +68,8 @@ pub fn gather_product<T: Operand + ResultOf<T>>(
     k: i32,
     pause: i32,
 ) {
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks]);
+    let patience = Patience { limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], patience);
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
     let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));

@@ -15,6 +15,8 @@ pub(super) type GatherHandles<T> = handles! {
     flags: Ptr<i32>,
     flags_of: PeerMap<i32>,
     launches: Ptr<u64>,
+    limit: Scalar<i64>,
+    late: Ptr<i64>,
     rank ranks m n k pause: Scalar<i32>,
 };
 
@@ -26,6 +28,8 @@ pub(super) type ScatterHandles<T> = handles! {
     flags: Ptr<i32>,
     flags_of: PeerMap<i32>,
     launches: Ptr<u64>,
+    limit: Scalar<i64>,
+    late: Ptr<i64>,
     rank ranks m n k pause: Scalar<i32>,
 };
 

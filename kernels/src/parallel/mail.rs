@@ -2,6 +2,8 @@
 
 use tilekit::prelude::*;
 
+use crate::patience::Patience;
+
 /// Bits of the arrivals of a launch; the number of the launch is above them.
 const ARRIVALS: u32 = 32;
 
@@ -27,13 +29,18 @@ const LANES: usize = 32;
 /// Rank r *has begun* launch e when its flag among the first says so. Then all of its launches before e have ended, and nothing reads what they
 /// were sent: a sender waits for that and overwrites it.
 ///
+/// # Limit
+///
+/// A wait for a flag that is not raised within the limit ends the kernel with a trap, as [`SignalsWithin`] has it: the word of the host names the slot, r for rank r that has not begun the launch and
+/// [`MOST_RANKS`] + f for flag f, and by how many launches its number is too small. In a partition of one warp no wait takes a barrier.
+///
 /// # Order
 ///
 /// As for [`Signals`]: raising is `st.release.sys` of one thread behind a barrier of the partition, waiting is a poll by `ld.relaxed.sys` and a `fence.acq_rel.sys`.
 /// Bulk stores are complete by `tma_store_wait(0)` before a flag is raised; what is loaded or overwritten by TMA behind a wait takes `fence_async_global`.
 #[derive(Clone, Copy, Aggregate)]
 pub(super) struct Mail {
-    signals: Signals,
+    patience: Patience,
     own: Ptr<i32>,
     of_ranks: PeerMap<i32>,
     /// The number of this launch.
@@ -50,6 +57,7 @@ impl Mail {
         word: Ptr<u64>,
         (own, of_ranks): (Ptr<i32>, PeerMap<i32>),
         [rank, ranks]: [Scalar<i32>; 2],
+        patience: Patience,
     ) -> Mail {
         static_assert!(
             is_cooperative(),
@@ -61,7 +69,7 @@ impl Mail {
         let step = select(program_id(0) == 0, rest, 1_u64);
         let old = word.at(0).relaxed().atomic_add(step).old();
         Mail {
-            signals: Signals::new(own, of_ranks),
+            patience,
             own,
             of_ranks,
             launch: (old >> ARRIVALS).cast::<i32>() + 1,
@@ -83,8 +91,7 @@ impl Mail {
     /// Waits until a rank has begun the launch, so that what it was sent before may be overwritten.
     #[device]
     pub(super) fn wait_begun(self, rank: Scalar<i32>) {
-        self.signals.wait(rank, self.launch);
-        fence_async_global();
+        self.wait_at(rank);
     }
 
     /// Raises a flag of a rank, behind what this partition has stored there.
@@ -96,8 +103,7 @@ impl Mail {
     /// Waits for an own flag, in front of loads by TMA.
     #[device]
     pub(super) fn wait(self, flag: Scalar<i32>) {
-        self.signals.wait(flag + MOST_RANKS as i32, self.launch);
-        fence_async_global();
+        self.wait_at(flag + MOST_RANKS as i32);
     }
 
     /// Waits for so many own flags that follow each other, in front of loads by TMA. One warp calls it, each lane of which waits for a flag.
@@ -105,12 +111,14 @@ impl Mail {
     pub(super) fn wait_all(self, first: Scalar<i32>, count: Scalar<i32>) {
         let lane = arange(0..LANES, Blocked::new([1], [LANES], [1], [0]));
         for before in range(0, count).step(LANES as i32) {
-            let flags = (self.own + (first + before + MOST_RANKS as i32)).at(lane);
-            let flags = flags
-                .mask(before + lane < count)
-                .scope(Scope::Sys)
-                .acquire();
-            flags.atomic_poll(|seen| seen >= self.launch);
+            let (slot, is_flag) = (
+                lane + (first + before + MOST_RANKS as i32),
+                before + lane < count,
+            );
+            let flags = self.own.at(slot).mask(is_flag).scope(Scope::Sys).acquire();
+            let polled = flags.atomic_poll_within(self.patience.limit, |seen| seen >= self.launch);
+            let missing = select(is_flag, self.launch - polled.seen(), 0);
+            self.patience.expect(slot, missing);
         }
         fence_async_global();
     }
@@ -141,5 +149,14 @@ impl Mail {
     fn raise_at(self, rank: Scalar<i32>, slot: Scalar<i32>) {
         let place = self.of_ranks.of(rank).at(slot).release();
         place.atomic_store(self.launch);
+    }
+
+    #[device]
+    fn wait_at(self, slot: Scalar<i32>) {
+        let flag = self.own.at(slot).scope(Scope::Sys).acquire();
+        let polled = flag.atomic_poll_within(self.patience.limit, |seen| seen >= self.launch);
+        let missing = self.launch - polled.seen();
+        self.patience.expect_one(slot, missing);
+        fence_async_global();
     }
 }

@@ -5,10 +5,22 @@ use tilekit::prelude::*;
 use tilekit::report::fault_diagnostic;
 use tilekit::{Compiler, EmulatorOptions, Error, World};
 
+use super::check::Kind;
+use super::gather::gather_product;
 use super::mail::{MOST_RANKS, Mail};
+use crate::patience::Patience;
+use crate::products::dense::ManyTile;
+use crate::products::epilogue::Plain;
+use crate::products::form::Form;
 
 /// Elements of a message.
 const LEN: usize = 1024;
+
+/// Nanoseconds of a wait that the emulator ends before: it sees that no rank can go on.
+const LIMIT: i64 = 5_000_000_000;
+
+/// Nanoseconds of a wait that ends.
+const SHORT: i64 = 20;
 
 const RIGHT: usize = 0;
 /// Nobody raises the flag.
@@ -28,10 +40,13 @@ fn send<const VARIANT: usize>(
     flags: Ptr<i32>,
     flags_of: PeerMap<i32>,
     launches: Ptr<u64>,
+    limit: i64,
+    late: Ptr<i64>,
     rank: i32,
     ranks: i32,
 ) {
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks]);
+    let patience = Patience { limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], patience);
     let tile = Smem::<f32>::alloc([LEN], Swizzled::plain([0]));
     let arrived = Mbarrier::alloc(1);
     let layout = Blocked::new([4], [32], [1], [0]);
@@ -91,11 +106,14 @@ fn sends<const VARIANT: usize>(
                 flags.part(rank),
                 flags.peers(rank),
                 counts.part(rank),
+                LIMIT,
+                world.late(rank),
                 rank as i32,
                 ranks as i32,
             )
         })?;
         for rank in 0..ranks {
+            assert_eq!(world.late(rank).read(0..1)?, [0], "launch {launch}");
             let next = number((rank + 1) % ranks);
             assert_eq!(out.part(rank).to_vec()?, [next; LEN], "launch {launch}");
         }
@@ -143,5 +161,162 @@ fn a_rank_that_forgets_its_launches_is_a_deadlock() {
             panic!("seed {seed}: it is reported");
         };
         assert_eq!(fault_diagnostic(&fault).code, Code::Deadlock);
+    }
+}
+
+/// Flags that follow each other: more than a warp has lanes.
+const FLAGS: usize = 40;
+
+/// The number of the launch that waits.
+const LAUNCH: i32 = 7;
+
+/// One warp beside four others waits for rank 1 to begin, for the first flag, and for all.
+#[kernel(warps = 4, cooperative)]
+fn wait_in_a_warp(
+    flags: Ptr<i32>,
+    flags_of: PeerMap<i32>,
+    launches: Ptr<u64>,
+    limit: i64,
+    late: Ptr<i64>,
+    rank: i32,
+) {
+    let patience = Patience { limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, scalar(2)], patience);
+    let wait = || {
+        if rank == 0 {
+            mail.wait_begun(scalar(1));
+            mail.wait(scalar(0));
+            mail.wait_all(scalar(0), scalar(FLAGS as i32));
+        }
+    };
+    warp_specialize().main(|| {}).worker(Warps(1), wait).run();
+}
+
+/// What the launch ends with, and the word of rank 0, where all flags are raised but this one: the launches before it are forgotten by so many.
+fn waits_in_a_warp(seed: u64, missing: Option<(usize, i32)>) -> (Result<(), Error>, i64) {
+    let options = EmulatorOptions {
+        seed,
+        ..EmulatorOptions::default()
+    };
+    let world = World::emulators(2, options).expect("devices");
+    let compiled = wait_in_a_warp.compile(&Compiler::default());
+    let kernel = world
+        .load(&compiled.expect("it compiles"))
+        .expect("it loads");
+    let mut raised = [LAUNCH; MOST_RANKS + FLAGS];
+    if let Some((slot, launches)) = missing {
+        raised[slot] -= launches;
+    }
+    let flags = world.symmetric::<i32>(raised.len()).expect("memory");
+    let counts = world.symmetric::<u64>(1).expect("memory");
+    flags.part(0).write(&raised).expect("it is written");
+    let before = (LAUNCH as u64 - 1) << 32;
+    counts.part(0).write(&[before]).expect("it is written");
+    let ended = kernel.launch(&world, grid(1), |rank| {
+        (
+            flags.part(rank),
+            flags.peers(rank),
+            counts.part(rank),
+            SHORT,
+            world.late(rank),
+            rank as i32,
+        )
+    });
+    (ended, world.late(0).read(0..1).expect("it is read")[0])
+}
+
+#[test]
+fn a_limit_changes_nothing_where_all_flags_are_raised() {
+    for seed in 0..3 {
+        let (ended, word) = waits_in_a_warp(seed, None);
+        ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(word, 0);
+    }
+}
+
+#[test]
+fn a_wait_past_its_limit_names_the_flag_and_ends_the_kernel() {
+    let flag = |flag: usize| MOST_RANKS + flag;
+    // A rank that has not begun, the flag of one wait, one of the first and of the last that a warp waits for together.
+    for (slot, launches) in [(1, 1), (flag(0), 2), (flag(9), 7), (flag(37), 3)] {
+        for seed in 0..3 {
+            let (ended, word) = waits_in_a_warp(seed, Some((slot, launches)));
+            let Err(Error::Fault(fault)) = ended else {
+                panic!("slot {slot}, seed {seed}: rank 0 waits in vain: {ended:?}");
+            };
+            let code = fault_diagnostic(&fault).code;
+            assert_eq!(
+                code,
+                Code::DeviceAssert,
+                "slot {slot}, seed {seed}: {fault}"
+            );
+            assert_eq!(
+                word,
+                (slot as i64) << 32 | i64::from(launches),
+                "seed {seed}"
+            );
+        }
+    }
+}
+
+/// A rank multiplies for itself alone: the other one waits in vain and says so.
+fn product_with_an_absent_rank(seed: u64) -> (Result<(), Error>, i64) {
+    let options = EmulatorOptions {
+        seed,
+        ..EmulatorOptions::default()
+    };
+    let world = World::emulators(2, options).expect("devices");
+    let tile = ManyTile {
+        groups: 1,
+        rows: 64,
+        columns: 64,
+        stages: 3,
+    };
+    let form = Form::new(tile, Plain);
+    let compiled = fixed(gather_product::<bf16>, form).compile(&Compiler::default());
+    let kernel = world
+        .load(&compiled.expect("it compiles"))
+        .expect("it loads");
+    let size @ [m, n, k] = [64, 64, 64];
+    let needed = Kind::Gather.shared(tile, 2, size);
+    let matrices = |len: usize| world.symmetric::<bf16>(len).expect("memory");
+    let [a, b, c, gathered] = [m * k, n * k, 2 * m * n, needed.elements].map(matrices);
+    let flags = world.symmetric::<i32>(needed.flags).expect("memory");
+    let counts = world.symmetric::<u64>(1).expect("memory");
+    let ended = kernel.launch(&world, grid(1), |rank| {
+        (
+            a.part(rank).view([m, k]),
+            a.part(rank).view([m, k]),
+            b.part(rank).view([n, k]),
+            c.part(rank).view([2, m, n]),
+            gathered.part(rank),
+            gathered.peers(rank),
+            flags.part(rank),
+            flags.peers(rank),
+            counts.part(rank),
+            SHORT,
+            world.late(rank),
+            0,
+            if rank == 0 { 2 } else { 1 },
+            m as i32,
+            n as i32,
+            k as i32,
+            0,
+        )
+    });
+    (ended, world.late(0).read(0..1).expect("it is read")[0])
+}
+
+#[test]
+fn a_product_does_not_wait_longer_than_its_limit() {
+    for seed in 0..2 {
+        let (ended, word) = product_with_an_absent_rank(seed);
+        let Err(Error::Fault(fault)) = ended else {
+            panic!("seed {seed}: rank 0 waits in vain: {ended:?}");
+        };
+        assert_eq!(fault_diagnostic(&fault).code, Code::DeviceAssert, "{fault}");
+        // The warp that sends waits for rank 1 to begin, another one for its rows.
+        let said = [1_i64, MOST_RANKS as i64].map(|slot| slot << 32 | 1);
+        assert!(said.contains(&word), "{word:#x}");
     }
 }

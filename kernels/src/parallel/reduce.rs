@@ -5,6 +5,7 @@
 
 use tilekit::prelude::*;
 
+use crate::patience::Patience;
 use crate::products::dense::ManyTile;
 use crate::products::epilogue::Plain;
 use crate::products::factor::{Operand, ResultOf};
@@ -16,7 +17,8 @@ use super::scatter::add_over_ranks;
 /// `C[ranks * M, N] = Σ A[ranks * M, K] · B[N, K]ᵀ` over the ranks, of which `a` has this rank's `[ranks, M, K]`, `b` its `[N, K]`, and `c` is `[ranks, M, N]` on each.
 ///
 /// `staged` has `groups * rows` by `columns` elements for each tile of `[M, N]`, twice for each rank but one. `flags` has a number for each rank at most, and
-/// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank.
+/// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank. A wait for other ranks
+/// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
 pub fn product_reduce<T: Operand + ResultOf<T>>(
     #[fixed] form: Form<ManyTile, Plain>,
@@ -31,6 +33,8 @@ pub fn product_reduce<T: Operand + ResultOf<T>>(
     flags: Ptr<i32>,
     flags_of: PeerMap<i32>,
     launches: Ptr<u64>,
+    limit: i64,
+    late: Ptr<i64>,
     rank: i32,
     ranks: i32,
     m: i32,
@@ -38,7 +42,8 @@ pub fn product_reduce<T: Operand + ResultOf<T>>(
     k: i32,
     pause: i32,
 ) {
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks]);
+    let patience = Patience { limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], patience);
     add_over_ranks(
         form,
         (a, b, c),

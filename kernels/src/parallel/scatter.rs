@@ -10,6 +10,7 @@
 
 use tilekit::prelude::*;
 
+use crate::patience::Patience;
 use crate::products::dense::{ManyTile, Multiply, Tiles, rows_of_group};
 use crate::products::epilogue::Plain;
 use crate::products::factor::{Operand, ResultOf, depth};
@@ -24,7 +25,8 @@ pub(super) const PIECES: usize = 8;
 /// `C[M, N] = Σ A[M, K] · B[N, K]ᵀ` over the ranks, of which `a` has this rank's `[ranks, M, K]`, `b` its `[N, K]`, and `c` is `[1, M, N]`: the rows of this rank.
 ///
 /// `staged` has `groups * rows` by `columns` elements for each tile of `[M, N]` and each rank but one. `flags` has a number for each rank at most, and
-/// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank. A warp that sends rests for `pause` nanoseconds behind each part of a tile.
+/// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank. A wait for other ranks
+/// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each part of a tile.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
 pub fn product_scatter<T: Operand + ResultOf<T>>(
     #[fixed] form: Form<ManyTile, Plain>,
@@ -39,6 +41,8 @@ pub fn product_scatter<T: Operand + ResultOf<T>>(
     flags: Ptr<i32>,
     flags_of: PeerMap<i32>,
     launches: Ptr<u64>,
+    limit: i64,
+    late: Ptr<i64>,
     rank: i32,
     ranks: i32,
     m: i32,
@@ -46,7 +50,8 @@ pub fn product_scatter<T: Operand + ResultOf<T>>(
     k: i32,
     pause: i32,
 ) {
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks]);
+    let patience = Patience { limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], patience);
     add_over_ranks(
         form,
         (a, b, c),
