@@ -194,20 +194,23 @@ fn parts_along_k_are_added_in_calls_one_after_the_other() {
     let stream = Stream::new(&device).unwrap();
     let number = |at: usize| f16::from_f32((at % 5) as f32 - 2.0);
     let [m, n, k] = [448, 1210, 1536];
-    let x: Vec<f16> = (0..m * k).map(|at| number(at / k)).collect();
-    let y: Vec<f16> = (0..n * k).map(|at| number(at / k + 1)).collect();
-    let [a, b] = [x, y].map(|all| Buffer::from_slice(&device, &all).unwrap());
-    let (a, b) = (a.view([m, k]), b.view([k, n]).with_strides([1, k]));
-    // The second call finds the workspace as the first one left it.
-    for _ in 0..2 {
+    // Rank two: x is u·1 + 1·v, so that each place along K counts and the reference takes no sum for each element.
+    for seed in [0, 3] {
+        let (u, v) = (|i: usize| number(i + seed), |l: usize| number(l / 7 + seed));
+        let x: Vec<f16> = (0..m * k).map(|at| u(at / k) + v(at % k)).collect();
+        let y: Vec<f16> = (0..n * k).map(|at| u(at / k + 1)).collect();
+        let [a, b] = [x, y].map(|all| Buffer::from_slice(&device, &all).unwrap());
+        let (a, b) = (a.view([m, k]), b.view([k, n]).with_strides([1, k]));
         let c = Buffer::<f32>::zeros(&device, m * n).unwrap();
         let c_view = c.view([m, n]);
         let plan = products.plan(&a, &b, &c_view, &Options::default()).unwrap();
         assert!(plan.to_string().contains("in parts along K"), "{plan}");
         products.multiply_into(&stream, &a, &b, &c_view).unwrap();
         stream.synchronize().unwrap();
+        let of_v: f32 = (0..k).map(|l| v(l).to_f32()).sum();
         for (at, found) in c.to_vec().unwrap().into_iter().enumerate() {
-            let want = k as f32 * number(at / n).to_f32() * number(at % n + 1).to_f32();
+            let of_row = k as f32 * u(at / n).to_f32() + of_v;
+            let want = of_row * u(at % n + 1).to_f32();
             assert!(
                 (found - want).abs() < 0.5,
                 "{}, {}: {found}",

@@ -154,7 +154,11 @@ impl Bed {
         let plan = self.collectives.plan(operation, &x, &out).unwrap().unwrap();
         let mut plans = vec![plan];
         if tunes {
-            plans.extend(others(&plan, kib << 10));
+            let of_piece = match operation {
+                Operation::AllReduce => kib << 10,
+                _ => (kib << 10) / ranks,
+            };
+            plans.extend(others(&plan, of_piece));
         }
         plans.retain(|plan| {
             let done = self.collectives.call_planned(operation, [&x, &out], plan);
@@ -202,7 +206,7 @@ impl Bed {
     }
 }
 
-/// Other plans for so many bytes.
+/// Other plans for pieces of so many bytes.
 fn others(plan: &Plan, bytes: usize) -> Vec<Plan> {
     let of = |variant, warps, accesses| {
         let mut plan = Plan { variant, ..*plan };

@@ -266,7 +266,7 @@ struct Peers<'w> {
     world: &'w World,
     nccl: &'w Nccl,
     matrices: &'w Matrices,
-    cublas: Vec<CublasHandle>,
+    cublas: Vec<CublasHandle<'w>>,
     /// All of A and of C on each rank.
     all_a: Vec<Buffer<bf16>>,
     all_c: Vec<Buffer<bf16>>,

@@ -108,6 +108,14 @@ impl Collectives {
         let square = (ranks * ranks, "a number for each pair of ranks");
         report.check_lengths("rows.counts", rows.counts, square)?;
         report.check_apart(x, out)?;
+        let elements = rows.most.checked_mul(rows.width);
+        let fits = elements.is_some_and(|elements| i32::try_from(elements).is_ok());
+        report.unless(
+            fits,
+            "rows.most",
+            || format!("{} rows of {} elements", rows.most, rows.width),
+            || format!("at most {} elements from one rank to another", i32::MAX),
+        )?;
         report.unless(
             rows.width > 0,
             "rows.width",

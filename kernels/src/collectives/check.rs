@@ -163,29 +163,42 @@ impl Report {
     }
 }
 
+/// Accesses of a thread that a plan may name.
+const MOST_ACCESSES: usize = 16;
+
 /// A plan that there is a kernel and room for.
 pub(super) fn check_plan(need: &Need, plan: &Plan) -> Result<()> {
     let (form, most) = (plan.form, need.most_ctas(plan.variant));
-    let (warps, room): (&[usize], bool) = match plan.variant {
-        Variant::Packets => (&[8], form.packets() <= PACKETS),
-        Variant::OneShot => (&[8, 16], form.chunk_bytes() <= SLOT_BYTES),
-        Variant::TwoShot => (&[16], form.chunk_bytes() <= SLOT_BYTES),
+    let warps: &[usize] = match plan.variant {
+        Variant::Packets => &[8],
+        Variant::OneShot => &[8, 16],
+        Variant::TwoShot => &[16],
     };
-    let is_whole = need.form(form.warps, form.accesses).is_aligned || !form.is_aligned;
-    let computes = match plan.variant {
+    let room = || match plan.variant {
+        Variant::Packets => form.packets() <= PACKETS,
+        Variant::OneShot | Variant::TwoShot => form.chunk_bytes() <= SLOT_BYTES,
+    };
+    let is_form = form.ranks == need.ranks
+        && (1..=MOST_ACCESSES).contains(&form.accesses)
+        && warps.contains(&form.warps);
+    let is_whole = || need.form(form.warps, form.accesses).is_aligned || !form.is_aligned;
+    // A CTA without a chunk would signal and leave its epoch as it is.
+    let chunks = |pieces: usize| need.bytes().div_ceil(form.chunk_bytes() * pieces).max(1);
+    let computes = || match plan.variant {
         Variant::Packets => need.bytes().is_multiple_of(4) && plan.ctas == need.packet_ctas(form),
-        Variant::OneShot => true,
-        Variant::TwoShot => need.operation == Operation::AllReduce,
+        Variant::OneShot => plan.ctas <= chunks(1),
+        Variant::TwoShot => {
+            need.operation == Operation::AllReduce && plan.ctas <= chunks(need.ranks)
+        }
     };
-    let is_form = form.ranks == need.ranks && form.accesses > 0 && warps.contains(&form.warps);
     Report(need.operation.name()).unless(
-        is_form && room && is_whole && computes && (1..=most).contains(&plan.ctas),
+        is_form && room() && is_whole() && computes() && (1..=most).contains(&plan.ctas),
         "plan",
         || plan.to_string(),
         || {
             let Need { ranks, len, .. } = need;
             format!(
-                "one for pieces of {len} elements on {ranks} ranks, of {warps:?} warps, {SLOT_BYTES} bytes or {PACKETS} packets for a CTA, and 1 to {most} CTAs"
+                "one for pieces of {len} elements on {ranks} ranks, of {warps:?} warps, {SLOT_BYTES} bytes or {PACKETS} packets for a CTA, and 1 to {most} CTAs, each with a chunk"
             )
         },
     )

@@ -1,7 +1,7 @@
 //! Collectives over the ranks of a world: all-reduce, reduce-scatter, all-gather, all-to-all.
 //!
 //! [`Collectives`] is what a program calls: it checks the tensors of all ranks, chooses a kernel by a model ([`plan`]), and launches it on all of them. [`packets`] is for few bytes,
-//! [`one_shot`] for all else between two ranks, [`two_shot`] for the sums of more.
+//! [`two_shot`] for all-reduce of many bytes over more than two ranks, [`one_shot`] for everything else.
 
 mod call;
 mod call_rows;

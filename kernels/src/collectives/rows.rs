@@ -61,8 +61,10 @@ pub fn all_to_all_rows<T: Float, const WARPS: usize>(
         is_between(to) & is_between(from),
         "a pair of ranks has more rows than the call allows",
     );
+    // Sums of such numbers do not fit 32 bits.
+    let total = |rows: Tensor<i32>| rows.cast::<i64>().sum(0).scalar();
     device_assert(
-        (to.sum(0).scalar() <= x_rows) & (from.sum(0).scalar() <= out_rows),
+        (total(to) <= x_rows.cast::<i64>()) & (total(from) <= out_rows.cast::<i64>()),
         "a rank has more rows than its tensors",
     );
     let pairs: Vec<Pair> = (0..form.ranks)

@@ -13,6 +13,7 @@ use crate::products::operands::{InRows, Role};
 use crate::products::plan::Need;
 use crate::products::{Products, Result};
 
+use super::mail::MOST_RANKS;
 use super::plan::Planned;
 
 /// A matrix of a rank.
@@ -83,6 +84,13 @@ impl Checked {
         c: &[View<'_, T>],
     ) -> Result<Checked> {
         let ranks = world.ranks();
+        let found = || format!("{ranks} ranks");
+        expect(
+            ranks <= MOST_RANKS,
+            "world",
+            found,
+            format!("at most {MOST_RANKS}"),
+        )?;
         let bytes = size_of::<T>();
         let found = || format!("elements of {bytes} bytes");
         expect(bytes == 2, "a", found, "bf16 or f16")?;

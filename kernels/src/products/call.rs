@@ -37,8 +37,9 @@ use super::weight_only::WeightWhich;
 /// lies otherwise is copied first, and a result whose rows do is written to a workspace and copied. A column-major C costs no copy: its transpose is computed.
 /// [`plan`](Products::plan) says all that and launches nothing.
 ///
-/// The first call that needs a kernel compiles and loads it, and the first one of a stream that copies allocates a workspace, which waits
-/// for the device: neither may happen while a graph is captured.
+/// The first call that needs a kernel compiles and loads it. The first one of a stream that copies or divides K among CTAs, and each that needs more than those before, allocates a workspace, which waits
+/// for the device. Neither may happen while a graph is captured. A graph uses the workspaces of the stream that it was captured on: it is not replayed beside other work of
+/// that stream, or beside itself.
 ///
 /// ```
 /// use tilekit::prelude::*;

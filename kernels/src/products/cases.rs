@@ -403,13 +403,13 @@ fn product_of_few_tiles_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
-/// Parts of tiles, one of each program and several of each, of one step and of many.
+/// Parts of tiles, one of each program, of one step and of many, as many as an H200 has multiprocessors and fewer; and whole tiles, of which a program has several.
 #[case(sizes(
-    m = [128, 300, 65, 130, 1, 200],
-    n = [136, 264, 400, 1, 24, 2056],
-    k = [2104, 1096, 520, 4168, 72, 840],
-    instance = [39, 39, 40, 39, 40, 40],
-    rivals = [0, 0, 0, 0, 0, 0]
+    m = [128, 300, 65, 130, 1, 200, 1],
+    n = [136, 264, 400, 1, 24, 2056, 8968],
+    k = [2104, 1096, 520, 4168, 72, 840, 72],
+    instance = [39, 39, 40, 39, 40, 40, 40],
+    rivals = [0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_split_k_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)

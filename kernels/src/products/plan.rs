@@ -249,7 +249,7 @@ impl Plan {
         let plan = Plan::of(instance.fitted(need)?, need);
         if let Instance::Split(tile) = instance {
             let Division { tiles, parts, .. } = Division::of(tile, need);
-            if parts == 1 || tiles * parts > MULTIPROCESSORS {
+            if parts == 1 || tiles > MULTIPROCESSORS {
                 return None;
             }
         }
@@ -372,7 +372,7 @@ fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> f64 {
     (cycles / 1.9e3).max(memory + exchange / 1.9e3)
 }
 
-/// Division along K of a tile of `split_k`, at most.
+/// Parts along K of a tile of `split_k`, at most.
 const MOST_PARTS: usize = 16;
 
 /// How `split_k` divides the steps along K.
@@ -380,7 +380,7 @@ const MOST_PARTS: usize = 16;
 pub(super) struct Division {
     /// Tiles of the result.
     pub(super) tiles: usize,
-    /// Division of each, none empty.
+    /// Parts of each, none empty.
     pub(super) parts: usize,
     /// Steps of a part, but for the last one of a tile, which may have fewer.
     pub(super) each: usize,
@@ -398,8 +398,8 @@ impl Division {
         let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
         let (tiles, steps) = (m.div_ceil(rows) * n.div_ceil(columns), need.steps());
         let of_each = |parts: usize| {
-            let each = steps.div_ceil(parts);
-            let parts = steps.div_ceil(each);
+            let each = steps.div_ceil(parts).max(1);
+            let parts = steps.div_ceil(each).max(1);
             let divided = Division { tiles, parts, each };
             (divided, split_microseconds(tile, divided, need))
         };

@@ -31,13 +31,11 @@ impl SplitTile {
         [self.groups * INSTRUCTION_ROWS, self.columns]
     }
 
-    /// Elements of the workspace that so many tiles in so many parts need, and counts.
+    /// Elements of `sums` and of `counts` that so many tiles in so many parts need, at least one of each.
     pub fn workspace(self, [tiles, parts]: [usize; 2]) -> [usize; 2] {
-        let ([rows, columns], handed) = (self.shape(), tiles * (parts - 1));
-        [
-            (handed * rows * columns).max(1),
-            (handed * self.groups).max(1),
-        ]
+        let ([rows, columns], others) = (self.shape(), tiles * parts.saturating_sub(1));
+        let sums = others * rows * columns;
+        [sums.max(1), (tiles * self.groups).max(1)]
     }
 }
 
@@ -52,46 +50,36 @@ impl fmt::Display for SplitTile {
     }
 }
 
-/// Registers of a consumer thread, and of a thread that loads: of a tile of 256 columns a consumer has 128 sums.
+/// Registers of a consumer thread, and of a thread that loads.
 const REGISTERS: [u32; 2] = [232, 40];
 
-/// Columns that are added and stored at a time: what is loaded for all of a wide tile does not fit the registers beside the sums.
-fn at_a_time(columns: usize) -> usize {
-    if columns <= 128 { columns } else { 64 }
-}
-
-/// Parts of tiles on their way to the program that has the last part of the tile, which adds them.
+/// Memory in which the parts of a tile are, but for the last one, whose program adds them.
 #[derive(Clone, Copy)]
-struct Parts<S> {
+struct Exchange<S> {
     tile: SplitTile,
     tiles: Scalar<i32>,
     /// How many parts of a tile other programs store: all but one.
-    handed: Scalar<i32>,
+    others: Scalar<i32>,
     /// One tile for each part, those of all tiles at one place along K after each other.
     sums: Ptr<S>,
     /// For each warpgroup of each tile, how many parts are there: 0 before a launch and behind it.
     counts: Ptr<i32>,
 }
 
-impl<S: Numeric> Parts<S> {
+impl<S: Numeric> Exchange<S> {
     /// The number of a part of a tile.
     #[track_caller]
     fn number(self, tile: Scalar<i32>, part: Scalar<i32>) -> Scalar<i32> {
         part * self.tiles + tile
     }
 
-    /// The place of a part's rows of a warpgroup, of columns from one on as `like` says.
+    /// The place of a part's rows of a warpgroup, as `like` says.
     #[track_caller]
-    fn place(
-        self,
-        number: Scalar<i32>,
-        group: usize,
-        (like, first, width): (Layout, usize, usize),
-    ) -> (Ptr<S>, Tensor<i32>) {
+    fn place(self, number: Scalar<i32>, group: usize, like: Layout) -> (Ptr<S>, Tensor<i32>) {
         let [rows, columns] = self.tile.shape();
         let row = scalar((group * INSTRUCTION_ROWS) as i32);
         let i = rows_of(like.clone(), row, INSTRUCTION_ROWS);
-        let j = columns_of(like, scalar(first as i32), width);
+        let j = columns_of(like, scalar(0), columns);
         let tile = number.cast::<i64>() * (rows * columns) as i64;
         (self.sums + tile, i * columns as i32 + j)
     }
@@ -101,11 +89,10 @@ impl<S: Numeric> Parts<S> {
         self.counts + (tile * self.tile.groups + group)
     }
 
-    /// Hands the sums of a warpgroup over.
+    /// Stores the sums of a warpgroup and releases them.
     #[track_caller]
-    fn hand_over(self, [tile, part]: [Scalar<i32>; 2], group: usize, sums: Tensor<S>) {
-        let place = (sums.layout(), 0, self.tile.columns);
-        let (to, at) = self.place(self.number(tile, part), group, place);
+    fn store_part(self, [tile, part]: [Scalar<i32>; 2], group: usize, sums: Tensor<S>) {
+        let (to, at) = self.place(self.number(tile, part), group, sums.layout());
         to.at(at).store(sums);
         self.count(tile, group).at(0).release().atomic_add(1);
     }
@@ -115,32 +102,26 @@ impl<S: Numeric> Parts<S> {
     #[track_caller]
     fn wait(self, tile: Scalar<i32>, group: usize) {
         let count = self.count(tile, group);
-        let handed = self.handed;
-        count.at(0).acquire().atomic_poll(|seen| seen == handed);
+        let others = self.others;
+        count.at(0).acquire().atomic_poll(|seen| seen == others);
         count.at(0).release().atomic_store(0);
     }
 
-    /// Adds columns from `first` on of the other parts, in ascending order.
+    /// Adds the other parts, in ascending order.
     #[device]
     #[track_caller]
-    fn add(
-        self,
-        tile: Scalar<i32>,
-        group: usize,
-        (mut sums, first): (Tensor<S>, usize),
-    ) -> Tensor<S> {
-        let width = at_a_time(self.tile.columns);
-        for part in range(0, self.handed) {
-            let place = (sums.layout(), first, width);
-            let (part, at) = self.place(self.number(tile, part), group, place);
+    fn add(self, tile: Scalar<i32>, group: usize, mut sums: Tensor<S>) -> Tensor<S> {
+        for part in range(0, self.others) {
+            let (part, at) = self.place(self.number(tile, part), group, sums.layout());
             sums += part.at(at).load();
         }
         sums
     }
 }
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty. `sums` and `counts` are as [`SplitTile::workspace`] says; counts are 0. Programs
-/// wait for each other where each has several parts: all of them must be resident. Element `[i, j]` of the result is at `out + i * stride + j`.
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty. `sums` and `counts` are as [`SplitTile::workspace`] says; counts are 0. The
+/// program of a tile's last part waits for those of the others, which have lower numbers and wait for none where each program has one part: the number of programs that are resident at a time
+/// (`kernels/src/products/plan.rs` plans no more). Element `[i, j]` of the result is at `out + i * stride + j`.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
 pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<SplitTile, E>,
@@ -187,7 +168,7 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     };
     let ending = Ending {
         epilogue: form.epilogue,
-        columns: at_a_time(columns),
+        columns,
         ctas: 1,
         turned: false,
         is_batched: false,
@@ -198,10 +179,10 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch: scalar(0),
         data,
     };
-    let handed = Parts {
+    let exchange = Exchange {
         tile,
         tiles,
-        handed: parts - 1,
+        others: parts - 1,
         sums,
         counts,
     };
@@ -210,7 +191,6 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
 
     let multiply = |group: usize| {
         let own = group * INSTRUCTION_ROWS..(group + 1) * INSTRUCTION_ROWS;
-        let width = at_a_time(columns);
         let mut at = pipeline.start();
         // The launch before may still read the workspace.
         launch_wait();
@@ -226,16 +206,13 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             }
             let sums = acc.wait_all();
             if part == parts - 1 {
-                handed.wait(tile, group);
+                exchange.wait(tile, group);
+                let sums = exchange.add(tile, group, sums);
                 let [row, column] = order.place(tile);
-                for first in (0..columns).step_by(width) {
-                    let some = sums.slice(1, first..first + width);
-                    let some = handed.add(tile, group, (some, first));
-                    let place = [row * rows + own.start, column * columns + first];
-                    ending.store(None, group, place, some);
-                }
+                let place = [row * rows + own.start, column * columns];
+                ending.store(None, group, place, sums);
             } else {
-                handed.hand_over([tile, part], group, sums);
+                exchange.store_part([tile, part], group, sums);
             }
         }
     };

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "foreign functions of cuBLAS")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
 
 use super::dynamic::library_functions;
 use super::gemm::{ColumnMajor, Gemm, Types};
@@ -63,7 +64,7 @@ pub(super) fn text_of(text: *const c_char, status: u32) -> String {
 struct Session {
     library: &'static Cublas,
     handle: Handle,
-    _workspace: Buffer<u8>,
+    workspace: Buffer<u8>,
 }
 
 impl Session {
@@ -78,7 +79,7 @@ impl Session {
         let session = Session {
             library,
             handle,
-            _workspace: workspace,
+            workspace,
         };
         // SAFETY: handle and stream live. The workspace comes second, because another stream forgets it.
         let status = unsafe { (library.cublasSetStream_v2)(handle, raw) };
@@ -129,6 +130,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        // It would wait for a kernel that does not end.
+        if self.workspace.device().is_abandoned() {
+            return;
+        }
         // SAFETY: created once, destroyed once.
         let _ = unsafe { (self.library.cublasDestroy_v2)(self.handle) };
     }
@@ -136,18 +141,20 @@ impl Drop for Session {
 
 /// NVIDIA's cuBLAS on one stream, by `cublasGemmEx`: what products of our own are compared with and timed beside, outside of cases. In a case,
 /// [`Peer::Cublas`](crate::Peer::Cublas) times the candidates of cublasLt too, and says where the libraries are looked for.
-pub struct CublasHandle {
+pub struct CublasHandle<'s> {
     session: Session,
+    /// What the library launches on.
+    _stream: PhantomData<&'s Stream>,
     device: Device,
     version: &'static str,
 }
 
-impl CublasHandle {
+impl<'s> CublasHandle<'s> {
     /// A handle that launches on this stream, with a workspace of 32 MiB.
     ///
     /// # Errors
     /// [`Error::Peer`] on the emulator, with where cuBLAS was looked for, and with what cuBLAS says.
-    pub fn new(stream: &Stream) -> Result<CublasHandle> {
+    pub fn new(stream: &'s Stream) -> Result<CublasHandle<'s>> {
         let open = || {
             let raw = stream.raw_cuda().ok_or("it needs a GPU")?;
             let libraries = libraries()?;
@@ -158,6 +165,7 @@ impl CublasHandle {
         let (session, version) = open().map_err(failure)?;
         Ok(CublasHandle {
             session,
+            _stream: PhantomData,
             device: stream.device().clone(),
             version,
         })

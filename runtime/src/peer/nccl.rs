@@ -12,6 +12,7 @@ use machine::ptxas::Environment;
 use super::cublas::text_of;
 use super::dynamic::library_functions;
 use crate::buffer::Buffer;
+use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 use crate::world::World;
@@ -52,6 +53,7 @@ struct Library {
 pub struct Nccl {
     library: &'static Library,
     communicators: Vec<Communicator>,
+    devices: Vec<Device>,
 }
 
 /// A collective of one rank: its number, send and receive buffer, communicator and stream.
@@ -82,6 +84,7 @@ impl Nccl {
         Ok(Nccl {
             library,
             communicators,
+            devices: world.devices().to_vec(),
         })
     }
 
@@ -221,7 +224,7 @@ impl Nccl {
                     let offset = peer * part * size_of::<T>();
                     let (from, to) = (from.wrapping_byte_add(offset), to.wrapping_byte_add(offset));
                     // SAFETY: part `peer` of both buffers, which hold one of `part` elements for each rank on the communicator's GPU.
-                    let status = unsafe {
+                    let [sent, received] = unsafe {
                         let sent = (functions.ncclSend)(
                             from,
                             part,
@@ -230,16 +233,18 @@ impl Nccl {
                             communicator,
                             stream,
                         );
-                        sent.max((functions.ncclRecv)(
+                        let received = (functions.ncclRecv)(
                             to,
                             part,
                             kind,
                             peer as c_int,
                             communicator,
                             stream,
-                        ))
+                        );
+                        [sent, received]
                     };
-                    self.library.check("ncclSend", status)?;
+                    self.library.check("ncclSend", sent)?;
+                    self.library.check("ncclRecv", received)?;
                 }
                 Ok(())
             },
@@ -315,6 +320,10 @@ impl Nccl {
 
 impl Drop for Nccl {
     fn drop(&mut self) {
+        // It would wait for a kernel that does not end.
+        if self.devices.iter().any(Device::is_abandoned) {
+            return;
+        }
         for &communicator in &self.communicators {
             // SAFETY: made once, destroyed once.
             let _ = unsafe { (self.library.functions.ncclCommDestroy)(communicator) };

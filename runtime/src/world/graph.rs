@@ -24,7 +24,8 @@ pub struct WorldGraph {
 type Work<'w> = Box<dyn FnOnce() -> Result<()> + 'w>;
 
 impl WorldGraph {
-    /// How many of the launches of a rank may start before the one in front of them has ended, as [`Graph::overlapping`].
+    /// How many of the launches of a rank may start before the one in front of them has ended, as [`Graph::overlapping`]. On the emulator the one list of all ranks counts
+    /// for rank 0.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -110,6 +111,7 @@ impl World {
             // One list, which begins when the work of all ranks has ended.
             self.devices().iter().try_for_each(Device::synchronize)?;
         }
+        let _order = self.order();
         let mut graphs = self.streams().iter().zip(&graph.graphs);
         graphs.try_for_each(|(stream, graph)| stream.replay(graph))
     }

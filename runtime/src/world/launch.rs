@@ -25,7 +25,9 @@ impl WorldLaunch {
         &self.of_ranks
     }
 
-    /// Puts it on the streams of a world, as [`WorldKernel::enqueue`](crate::WorldKernel::enqueue) does.
+    /// Puts it on the streams of a world, as [`WorldKernel::enqueue`](crate::WorldKernel::enqueue) does. Launches of several threads are on all ranks in one order.
+    ///
+    /// Where the launch of one rank fails, those before it are enqueued and may wait for it: the world is of no more use then.
     ///
     /// # Errors
     /// [`Error::Ranks`](crate::Error::Ranks) for a world of another size, and what the devices have against it.
@@ -35,6 +37,7 @@ impl WorldLaunch {
             let launches = self.of_emulators(world.streams())?;
             return EmulatedStream::run_on_all(&streams, move || launch_all(&launches));
         }
+        let _order = world.order();
         let mut ranks = self.of_ranks.iter().zip(world.streams());
         ranks.try_for_each(|(launch, stream)| launch.launch(stream))
     }

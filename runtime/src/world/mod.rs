@@ -8,7 +8,7 @@ mod processes;
 mod symmetric;
 mod wait;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::backend::On;
@@ -39,6 +39,8 @@ pub struct World {
     /// By rank, what a wait that ended by its limit has stored.
     late: Vec<MappedBuffer<i64>>,
     limit: Duration,
+    /// Held while work goes to the streams of all ranks, which has to be in one order on all of them.
+    order: Mutex<()>,
 }
 
 impl World {
@@ -94,6 +96,7 @@ impl World {
             devices,
             streams,
             limit: DEFAULT_LIMIT,
+            order: Mutex::default(),
         })
     }
 
@@ -101,6 +104,11 @@ impl World {
     #[must_use]
     pub fn with_limit(self, limit: Duration) -> World {
         World { limit, ..self }
+    }
+
+    /// Work of another thread goes to no stream until this is dropped.
+    pub(crate) fn order(&self) -> MutexGuard<'_, ()> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many devices there are.

@@ -24,12 +24,14 @@ pub struct Symmetric<T> {
     tables: Vec<Buffer<u64>>,
 }
 
-/// Memory of a device that the other ranks may access, until this is dropped.
+/// Memory of a device that the other ranks may access, until this is dropped, which waits for them.
 struct Opened {
     device: Device,
     rank: usize,
     ranks: usize,
     address: u64,
+    /// All of the world.
+    devices: Vec<Device>,
 }
 
 impl Opened {
@@ -42,9 +44,16 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        if let On::Emulator(device) = self.device.backend() {
-            self.others()
-                .for_each(|rank| device.close_to(rank, self.address));
+        match self.device.backend() {
+            On::Emulator(device) => self
+                .others()
+                .for_each(|rank| device.close_to(rank, self.address)),
+            // Kernels of other ranks may still access it, and freeing it waits for its own GPU alone. One that failed is of no more use, and says so elsewhere.
+            On::Cuda(_) => self
+                .others()
+                .filter_map(|rank| self.devices.get(rank))
+                .filter(|device| !device.is_abandoned())
+                .for_each(|device| drop(device.synchronize())),
         }
     }
 }
@@ -86,6 +95,7 @@ impl World {
             rank,
             ranks: self.ranks(),
             address: part.address(),
+            devices: self.devices().to_vec(),
         };
         if let On::Emulator(device) = part.device().backend() {
             let bytes = (part.len() * size_of::<T>()) as u64;

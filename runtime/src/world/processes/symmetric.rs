@@ -13,7 +13,7 @@ use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 use crate::kernel::{Argument, Packing};
 
-/// `len` elements of `T` of each process, which the GPUs of all may access; zeros at first. It is made and dropped by all ranks in one order: memory of a rank
+/// `len` elements of `T` of each process, which the GPUs of all may access; zeros at first. It is made by all ranks in one order, and dropped by each when it likes: memory of a rank
 /// that has dropped it stays until all have.
 pub struct ProcessSymmetric<T> {
     /// The addresses of all parts, as this GPU sees them.

@@ -107,6 +107,11 @@ class Collectives:
         wanted = piece if sums else piece * self.ranks
         if out.dtype != x.dtype or out.numel() != wanted or not out.is_contiguous():
             raise ValueError(f"{about}: out is {out.dtype} of {tuple(out.shape)}, and {wanted} elements of {x.dtype} without gaps are written")
+        if out.device != x.device:
+            raise ValueError(f"{about}: out is on {out.device}, and x on {x.device}")
+        may_share = about == "all_reduce" and out.data_ptr() == x.data_ptr()
+        if not may_share and out.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
+            raise ValueError(f"{about}: out shares memory with x; only all_reduce may overwrite what it reads, and then all of it")
         form = self._form(about, x.dtype, sums, piece * x.element_size(), x_step == 0 and sums)
         staging = self._staging.get(x.dtype) or self._made(x)
         if piece:
