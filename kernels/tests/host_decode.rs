@@ -105,6 +105,91 @@ fn pages_are_read_in_the_order_of_the_table() {
     }
 }
 
+/// The keys of the second of two heads have a factor of 0, or one whose product with the scale is 0 in f32, as quantization of zeros gives: all of its scores are 0, and masked keys stay
+/// masked. Queries see several blocks of keys in splits, some in part, one sequence has none, and a factor of 0 of values gives zeros.
+#[test]
+fn heads_of_zeros_may_have_factors_of_zero() {
+    const DEPTH: usize = 64;
+    const ROOM: usize = 272;
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let lengths = [260, 0, 5];
+    let narrow = [1, 2].map(|seed| -> Vec<E4m3> {
+        let numbers = numbers(3 * 2 * ROOM * DEPTH, seed);
+        numbers.iter().map(|x| E4m3::from_f32(x.to_f32())).collect()
+    });
+    let buffers = narrow
+        .each_ref()
+        .map(|data| Buffer::from_slice(&device, data).unwrap());
+    let [keys, values] = buffers
+        .each_ref()
+        .map(|buffer| buffer.view([3, 2, ROOM, DEPTH]));
+    let of_lengths = Buffer::from_slice(&device, &lengths.map(|x| x as i32)).unwrap();
+    let q = numbers(3 * 4 * 2 * DEPTH, 3);
+    let of_q = Buffer::from_slice(&device, &q).unwrap();
+    let of_q = of_q.view([3, 4, 2, DEPTH]);
+    let options = Options {
+        causal: true,
+        ..Options::default()
+    };
+    for [of_k, of_v] in [[0.0f32, 1.0], [1e-40, 1.0], [0.0, 0.0]] {
+        let factors = [[1.0, of_k], [1.0, of_v]];
+        let scales = factors.map(|factors| Buffer::from_slice(&device, &factors).unwrap());
+        let [of_keys, of_values] = scales
+            .each_ref()
+            .map(|scales| scales.view([3, 2, ROOM]).with_strides([0, 1, 0]));
+        let cache = Cache {
+            keys: &keys,
+            values: &values,
+            lengths: &of_lengths,
+            table: None,
+            scales: Some(CacheScales {
+                keys: &of_keys,
+                values: &of_values,
+            }),
+            checked: true,
+        };
+        let result = attention.decode(&stream, &of_q, &cache, &options).unwrap();
+        stream.synchronize().unwrap();
+        let (out, lse) = (result.out.to_vec().unwrap(), result.lse.to_vec().unwrap());
+        for row in 0..3 * 4 * 2 {
+            let (batch, head, token) = (row / 8, row / 2 % 4, row % 2);
+            let seen = (lengths[batch] + token).saturating_sub(1);
+            let rows = |side: usize| -> Vec<Vec<bf16>> {
+                let factor = factors[side][head / 2];
+                let row = |key: usize| {
+                    let first = ((batch * 2 + head / 2) * ROOM + key) * DEPTH;
+                    let elements = narrow[side][first..first + DEPTH].iter();
+                    elements
+                        .map(|x| bf16::from_f32(x.to_f64() as f32 * factor))
+                        .collect()
+                };
+                (0..seen).map(row).collect()
+            };
+            let (k, v) = (rows(0), rows(1));
+            let [k, v] =
+                [&k, &v].map(|rows| rows.iter().map(|row| &row[..]).collect::<Vec<&[bf16]>>());
+            let wanted = attend(&q[row * DEPTH..(row + 1) * DEPTH], &k, &v);
+            for (column, wanted) in wanted.iter().enumerate() {
+                let found = out[row * DEPTH + column].to_f64();
+                assert!(
+                    (found - wanted).abs() <= 8e-3,
+                    "{factors:?}, row {row}, column {column}: found {found}, expected {wanted}"
+                );
+            }
+            if head / 2 == 1 {
+                // All scores are 0.
+                let (found, wanted) = (lse[row].exp(), seen as f32);
+                assert!(
+                    (found - wanted).abs() <= 1e-4 * wanted,
+                    "{factors:?}, row {row}: found e to the LSE {found}, expected {wanted}"
+                );
+            }
+        }
+    }
+}
+
 /// One head with room for many keys, which are split: as many parts as fill the device, of which short sequences use fewer.
 #[test]
 fn splits_of_a_long_cache_are_merged() {

@@ -10,6 +10,13 @@ use super::page_scales::{self, PageScales};
 use super::problem::{Blocks, Edges, Loads, Problem, ROWS};
 use super::softmax::{LEAST, Softmax};
 
+/// The range of the scale of scores that has the factor of a head in it. Scores are below 2^41 there, so that those times the least one are nothing.
+const LEAST_SCALE: f32 = 1e-30;
+const MOST_SCALE: f32 = 1e20;
+
+/// The maximum of a row that has seen no key yet where heads have factors: below all scores of f16 and 8-bit floats, and finite when multiplied by [`MOST_SCALE`].
+const LEAST_BY_HEAD: f32 = -1e18;
+
 /// The keys of each sequence, and how they are split among CTAs.
 #[derive(Clone, Copy)]
 pub(super) struct Splits {
@@ -303,13 +310,21 @@ impl<T: Float, U: Float, C: Element, M: Modifier> Problem<U> for Cached<T, C, M>
     #[device]
     fn log2_scale(self, rows: CachedRows) -> Scalar<f32> {
         match rows.factors {
-            Some([of_scores, _]) if M::SCALES_LATER => self.log2_scale * of_scores,
+            // Masked scores of -inf times 0 would be NaN, and so would be the least maximum times what makes it infinite.
+            Some([of_scores, _]) if M::SCALES_LATER => {
+                let scale = self.log2_scale * of_scores;
+                minimum(maximum(scale, LEAST_SCALE), MOST_SCALE)
+            }
             _ => self.log2_scale,
         }
     }
 
     fn least(self) -> f32 {
-        LEAST
+        if self.is_by_head {
+            LEAST_BY_HEAD
+        } else {
+            LEAST
+        }
     }
 
     /// Queries of another type than that of the products lie in the same bytes until [`ready`](Problem::ready) converts them.

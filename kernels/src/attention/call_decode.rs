@@ -40,6 +40,8 @@ pub struct Cache<'a, T> {
 /// The factors of a cache of [`E4m3`] or [`E5m2`]: an element times its factor is the number that is meant. It is rounded to the type of the queries where tokens or pages have
 /// factors of their own.
 ///
+/// Factors are finite, and those of keys are 0 or more: a head or a token of zeros may have 0.
+///
 /// Both are `[pages, heads, tokens]` as the cache, on the device, with any strides: 0 along the dimensions whose elements share a factor.
 ///
 /// ```
