@@ -59,7 +59,8 @@ impl fmt::Display for AppendForm {
 /// Stores rows of K and V, `[batch, kv_heads, tokens, depth]`, to the cache, `[pages, kv_heads, page_tokens, depth]`, as the last tokens of each sequence, and rotates
 /// rows of K, and of Q into `out_q`, by the angles of their positions, of which row `position` of `cos` and `sin`, `[positions, pairs]`, has cosines and sines.
 ///
-/// `lengths` has the tokens of each sequence, the new ones among them. With `is_ragged`, batches are concatenated sequences, and `starts` says where each begins and the last ends. The
+/// `lengths` has the tokens of each sequence, the new ones among them. With `is_ragged`, batches are concatenated sequences of `rows` tokens in all, each of at most `tokens`, and `starts`
+/// says where each begins and the last ends: what a sequence has past `tokens` is left out, and rows outside of the tensors count as zeros; with `is_checked` both fail an assertion. The
 /// page of a token is as for [`decode`](super::decode::decode): tokens that have none are dropped; with `is_checked` they fail an assertion. Program `(token · jobs + job, sequence)`
 /// has 8 heads of a token: of Q in the first `query_jobs` jobs, then of K, then of V. Elements of 8 bits are divided by the factors of `key_scales` and `value_scales`.
 #[kernel(warps = 4)]
@@ -81,6 +82,7 @@ pub fn append<T: Float, C: Element>(
     kv_heads: i32,
     query_jobs: i32,
     tokens: i32,
+    rows: i32,
     is_ragged: i32,
     is_paged: i32,
     page_tokens: i32,
@@ -110,6 +112,11 @@ pub fn append<T: Float, C: Element>(
         offset.other(0).load()
     });
     let count = select(is_ragged != 0, end - start, tokens);
+    let is_ordered = (start >= 0) & (count >= 0) & (count <= tokens) & (end <= rows);
+    device_assert(
+        is_ordered | (is_checked == 0),
+        "attention: `new.lengths`: found offsets that fall, lie outside of the new rows, or are further apart than `longest`",
+    );
     let length = lengths.at(sequence).load();
     let position = length - count + token;
     let has_place = (position >= 0) & (position < table_row * page_tokens);
@@ -301,7 +308,9 @@ impl Place {
             let is_given = self.scaling == Scaling::Given;
             return is_given.then(|| {
                 let (at, is_head) = self.places(scales);
-                scales.scales.at(at).mask(is_head).other(1.0).load()
+                let factor = scales.scales.at(at).mask(is_head).other(1.0).load();
+                // What is read is 0 whatever the elements are, but NaN.
+                select(factor == 0.0, 1.0, factor)
             });
         };
         let mut most = full([HEADS], 1e-30f32, Slice::new(1, layout(16)));

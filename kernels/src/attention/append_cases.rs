@@ -180,6 +180,7 @@ where
                     kv_heads as i32,
                     query_jobs as i32,
                     tokens as i32,
+                    rows as i32,
                     i32::from(is_ragged),
                     i32::from(new.sequences.is_paged),
                     new.sequences.page as i32,

@@ -27,9 +27,10 @@ pub struct Rotary<'a> {
 /// Tokens of sequences of several lengths, concatenated in tensors of one batch.
 #[derive(Clone, Copy)]
 pub struct NewLengths<'a> {
-    /// Where the new tokens of each sequence begin, and where the last ones end: ascending, on the device, not checked.
+    /// Where the new tokens of each sequence begin, and where the last ones end: ascending, from 0 to the tokens of the tensors, on the device. With `cache.checked` others fail a device
+    /// assertion; without, rows outside of the tensors count as zeros.
     pub offsets: &'a Buffer<i32>,
-    /// New tokens of the sequence that has the most, or more.
+    /// New tokens of the sequence that has the most, or more. A sequence with more fails a device assertion with `cache.checked`; without, the tokens past this number are left out.
     pub longest: usize,
 }
 
@@ -141,6 +142,7 @@ impl Attention {
                 kv_heads as i32,
                 query_jobs as i32,
                 longest as i32,
+                new.keys.place().shape[2] as i32,
                 i32::from(new.lengths.is_some()),
                 i32::from(cache.table.is_some()),
                 page as i32,
@@ -166,6 +168,6 @@ type AppendHandles<T, C> = handles! {
     keys values: TensorMap<C>,
     key_scales value_scales cos sin: Ptr<f32>,
     lengths starts table: Ptr<i32>,
-    kv_heads query_jobs tokens is_ragged is_paged page_tokens table_row pages positions is_checked: Scalar<i32>,
+    kv_heads query_jobs tokens rows is_ragged is_paged page_tokens table_row pages positions is_checked: Scalar<i32>,
     keys_page keys_head keys_token values_page values_head values_token: Scalar<i64>,
 };
