@@ -166,6 +166,127 @@ fn sequences_of_several_lengths_are_appended() {
     assert_eq!(values.to_vec().unwrap(), wanted);
 }
 
+/// Offsets that fall, leave the tensor, or are further apart than `longest`: with the check they are errors; without it no row but those of the tensor is stored.
+#[test]
+fn offsets_that_do_not_fit_are_found() {
+    let device = Device::emulator();
+    let new = numbers(4 * DEPTH, 1);
+    let of_new = buffer(&device, &new);
+    let of_new = of_new.view([1, 1, 4, DEPTH]);
+    let lengths = buffer(&device, &[9, 9]);
+    for (offsets, is_right) in [
+        ([0, 2, 4], true),
+        ([1, 1, 3], true),
+        ([0, 3, 4], false),
+        ([-1, 1, 3], false),
+        ([0, 2, 1], false),
+        ([2, 4, 5], false),
+    ] {
+        for checked in [true, false] {
+            let stream = Stream::new(&device).unwrap();
+            let [keys, values] =
+                [(); 2].map(|()| Buffer::<bf16>::zeros(&device, 2 * PAGE * DEPTH).unwrap());
+            let [of_keys, of_values] =
+                [&keys, &values].map(|buffer| buffer.view([2, 1, PAGE, DEPTH]));
+            let of_offsets = buffer(&device, &offsets);
+            let cache = Cache {
+                keys: &of_keys,
+                values: &of_values,
+                lengths: &lengths,
+                table: None,
+                scales: None,
+                checked,
+            };
+            let tokens = NewTokens {
+                keys: &of_new,
+                values: &of_new,
+                queries: None,
+                rotary: None,
+                lengths: Some(NewLengths {
+                    offsets: &of_offsets,
+                    longest: 2,
+                }),
+                computes_scales: false,
+            };
+            let result = Attention::new(&device).append(&stream, &tokens, &cache);
+            let result = result.and_then(|()| Ok(stream.synchronize()?));
+            assert_eq!(
+                result.is_ok(),
+                is_right || !checked,
+                "{offsets:?}, {result:?}"
+            );
+            if let Err(error) = result {
+                assert!(error.to_string().contains("append"), "{error}");
+                continue;
+            }
+            let mut wanted = vec![bf16::ZERO; 2 * PAGE * DEPTH];
+            for (sequence, pair) in offsets.windows(2).enumerate() {
+                for token in 0..(pair[1] - pair[0]).min(2) {
+                    let row = usize::try_from(pair[0] + token).ok().filter(|&row| row < 4);
+                    let place = sequence * PAGE + (9 - (pair[1] - pair[0]) + token) as usize;
+                    if let Some(row) = row {
+                        wanted[place * DEPTH..][..DEPTH]
+                            .copy_from_slice(&new[row * DEPTH..][..DEPTH]);
+                    }
+                }
+            }
+            assert_eq!(keys.to_vec().unwrap(), wanted, "{offsets:?}");
+            assert_eq!(values.to_vec().unwrap(), wanted, "{offsets:?}");
+        }
+    }
+}
+
+/// Two heads of a cache with factors of 0 and 0.5: rows of the first are stored as they are, with zeros and without, and nothing is NaN.
+#[test]
+fn rows_of_a_head_with_a_factor_of_zero_are_stored() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let mut new = numbers(2 * 2 * DEPTH, 1);
+    new[..DEPTH].fill(bf16::ZERO);
+    let of_new = buffer(&device, &new);
+    // Heads inside of sequences: zeros, factor 0.5; then other numbers likewise.
+    let of_new = of_new.view([2, 2, 1, DEPTH]);
+    let [keys, values] =
+        [(); 2].map(|()| Buffer::<E4m3>::zeros(&device, 2 * 2 * PAGE * DEPTH).unwrap());
+    let [of_keys, of_values] = [&keys, &values].map(|buffer| buffer.view([2, 2, PAGE, DEPTH]));
+    let factors = buffer(&device, &[0.0f32, 0.5]);
+    let factors = factors.view([2, 2, PAGE]).with_strides([0, 1, 0]);
+    let lengths = buffer(&device, &[1, 1]);
+    let cache = Cache {
+        keys: &of_keys,
+        values: &of_values,
+        lengths: &lengths,
+        table: None,
+        scales: Some(CacheScales {
+            keys: &factors,
+            values: &factors,
+        }),
+        checked: true,
+    };
+    let tokens = NewTokens {
+        keys: &of_new,
+        values: &of_new,
+        queries: None,
+        rotary: None,
+        lengths: None,
+        computes_scales: false,
+    };
+    Attention::new(&device)
+        .append(&stream, &tokens, &cache)
+        .unwrap();
+    stream.synchronize().unwrap();
+    let mut wanted = vec![E4m3::from_f32(0.0); 2 * 2 * PAGE * DEPTH];
+    for (at, x) in new.iter().enumerate() {
+        let (row, column) = (at / DEPTH, at % DEPTH);
+        let factor = [1.0, 0.5][row % 2];
+        wanted[row * PAGE * DEPTH + column] = E4m3::from_f32(x.to_f32() / factor);
+    }
+    let bits = |data: Vec<E4m3>| data.iter().map(|x| x.to_f64()).collect::<Vec<_>>();
+    let wanted = bits(wanted);
+    assert_eq!(bits(keys.to_vec().unwrap()), wanted);
+    assert_eq!(bits(values.to_vec().unwrap()), wanted);
+}
+
 #[test]
 fn tokens_without_a_place_and_angles_past_the_tables_are_found() {
     let device = Device::emulator();
@@ -232,7 +353,8 @@ fn new_tokens_that_do_not_fit_are_named() {
     let lengths = Buffer::<i32>::zeros(&device, 2).unwrap();
     let angles = Buffer::<f32>::zeros(&device, 64).unwrap();
     let scales = Buffer::<f32>::zeros(&device, 64).unwrap();
-    let new = wide.view([2, 1, 1, DEPTH]);
+    let of_new = Buffer::<bf16>::zeros(&device, 1 << 14).unwrap();
+    let new = of_new.view([2, 1, 1, DEPTH]);
     let of_cache = [&wide, &other].map(|buffer| buffer.view([2, 1, PAGE, DEPTH]));
     let of_narrow = narrow
         .each_ref()
@@ -294,7 +416,7 @@ fn new_tokens_that_do_not_fit_are_named() {
             values: &of_cache[0],
             ..cache
         },
-        "`cache.values`: found memory of cache.keys; expected memory of its own",
+        "`cache.values`: found some of the memory of cache.keys; expected memory of its own, since it is written",
     );
     refused(
         NewTokens {
@@ -319,10 +441,12 @@ fn new_tokens_that_do_not_fit_are_named() {
         cache,
         "`new.rotary.sin`: found 32 elements; expected 64, as many as new.rotary.cos",
     );
-    let shifted = wide.view([2, 1, 1, DEPTH]).with_offset(8);
+    let of_queries = Buffer::<bf16>::zeros(&device, 1 << 14).unwrap();
+    let queries = of_queries.view([2, 1, 1, DEPTH]);
+    let shifted = of_queries.view([2, 1, 1, DEPTH]).with_offset(8);
     refused(
         NewTokens {
-            queries: Some([&new, &shifted]),
+            queries: Some([&queries, &shifted]),
             ..tokens
         },
         cache,
@@ -366,4 +490,114 @@ fn new_tokens_that_do_not_fit_are_named() {
         message(attention.append(&stream, &tokens, &cache)),
         "attention: `cache.scales.keys`: found a scale that several rows share; expected one for each token and head, since new.computes_scales stores them"
     );
+}
+
+/// Each view that is written against those that are read, and against those that are written beside it.
+#[test]
+fn what_is_written_has_memory_of_its_own() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let wide = [(); 5].map(|()| Buffer::<bf16>::zeros(&device, 1 << 12).unwrap());
+    let [new_keys, new_values, queries] =
+        [0, 1, 2].map(|at| wide[at].view([2, 1, 1, DEPTH]).with_offset(DEPTH));
+    let [keys, values] = [3, 4].map(|at| wide[at].view([2, 1, PAGE, DEPTH]));
+    let lengths = Buffer::<i32>::zeros(&device, 2).unwrap();
+    let tokens = NewTokens {
+        keys: &new_keys,
+        values: &new_values,
+        queries: Some([&queries, &queries]),
+        rotary: None,
+        lengths: None,
+        computes_scales: false,
+    };
+    let cache = Cache {
+        keys: &keys,
+        values: &values,
+        lengths: &lengths,
+        table: None,
+        scales: None,
+        checked: false,
+    };
+    attention.append(&stream, &tokens, &cache).unwrap();
+    stream.synchronize().unwrap();
+    let expect = |result: Result<(), Error>, name: &str, other: &str| {
+        let expected = format!(
+            "attention: `{name}`: found some of the memory of {other}; expected memory of its own, since it is written"
+        );
+        assert_eq!(result.unwrap_err().to_string(), expected);
+    };
+    let in_keys = wide[3].view([2, 1, 1, DEPTH]).with_offset(5 * DEPTH);
+    let in_values = wide[4].view([2, 1, 1, DEPTH]).with_offset(5 * DEPTH);
+    for (to, other) in [
+        (&in_keys, "cache.keys"),
+        (&in_values, "cache.values"),
+        (&new_keys, "new.keys"),
+        (&new_values, "new.values"),
+    ] {
+        let tokens = NewTokens {
+            queries: Some([&queries, to]),
+            ..tokens
+        };
+        let result = attention.append(&stream, &tokens, &cache);
+        expect(result, "new.queries[1]", other);
+    }
+    for (of_keys, of_values, name, other) in [
+        (&in_keys, &new_values, "cache.keys", "new.keys"),
+        (&new_keys, &in_keys, "cache.keys", "new.values"),
+        (&in_values, &new_values, "cache.values", "new.keys"),
+        (&new_keys, &in_values, "cache.values", "new.values"),
+    ] {
+        let tokens = NewTokens {
+            keys: of_keys,
+            values: of_values,
+            ..tokens
+        };
+        expect(attention.append(&stream, &tokens, &cache), name, other);
+    }
+    let from_keys = NewTokens {
+        queries: Some([&in_keys, &queries]),
+        ..tokens
+    };
+    let result = attention.append(&stream, &from_keys, &cache);
+    expect(result, "cache.keys", "new.queries[0]");
+
+    let narrow = [(); 2].map(|()| Buffer::<E4m3>::zeros(&device, 1 << 12).unwrap());
+    let [keys, values] = narrow
+        .each_ref()
+        .map(|buffer| buffer.view([2, 1, PAGE, DEPTH]));
+    let numbers = [(); 4].map(|()| Buffer::<f32>::zeros(&device, 32 * 8).unwrap());
+    let scales = numbers
+        .each_ref()
+        .map(|buffer| buffer.view([2, 1, PAGE]).with_strides([PAGE, PAGE, 1]));
+    let [a, b, cos, sin] = [0, 1, 2, 3];
+    for (of_keys, of_values, name, other) in [
+        (cos, b, "cache.scales.keys", "new.rotary.cos"),
+        (sin, b, "cache.scales.keys", "new.rotary.sin"),
+        (a, cos, "cache.scales.values", "new.rotary.cos"),
+        (a, a, "cache.scales.values", "cache.scales.keys"),
+    ] {
+        let tokens = NewTokens {
+            rotary: Some(Rotary {
+                cos: &numbers[cos],
+                sin: &numbers[sin],
+                pairs: 8,
+                interleaved: false,
+            }),
+            computes_scales: true,
+            ..tokens
+        };
+        let cache = Cache {
+            keys: &keys,
+            values: &values,
+            lengths: &lengths,
+            table: None,
+            scales: Some(CacheScales {
+                keys: &scales[of_keys],
+                values: &scales[of_values],
+            }),
+            checked: false,
+        };
+        expect(attention.append(&stream, &tokens, &cache), name, other);
+    }
 }

@@ -45,15 +45,16 @@ pub(super) fn check_append<T: Operand, C: CacheElement<T>>(
     check_lengths_of_cache(cache.lengths, batch)?;
     check_scales(cache.scales, of_cache, is_scaled::<T, C>())?;
     check_queries(new, of_new)?;
-    check_memory(cache)?;
     let depth = of_new[3];
     let rotary = new.rotary.map(|rotary| check_rotary(rotary, depth));
     let (rotary, positions) = rotary.transpose()?.unzip();
+    let scaling = scaling(new, cache)?;
+    check_memory(new, cache)?;
     Ok(CheckedTokens {
         form: AppendForm {
             depth,
             rotary,
-            scaling: scaling(new, cache)?,
+            scaling,
         },
         batch,
         longest,
@@ -199,26 +200,70 @@ fn check_queries<T: Operand>(new: &NewTokens<'_, T>, of_new: [usize; 4]) -> Resu
     check_strides("new.queries[0]", from)?;
     check_strides("new.queries[1]", to)?;
     check_apart("new.queries[1]", &Elements::of(to))?;
-    let is_same = is_same_view(from, to);
-    expect(
-        is_same || Elements::of(from).overlap(&Elements::of(to)) == Overlap::None,
-        "new.queries[1]",
-        || "some of the memory of new.queries[0]".to_string(),
-        "the same view, or memory of its own",
-    )
+    Ok(())
 }
 
-/// Checks that a cache's rows have memory of their own.
-fn check_memory<C: DeviceElement>(cache: &Cache<'_, C>) -> Result<()> {
-    let [keys, values] = [cache.keys, cache.values].map(Elements::of);
-    check_apart("cache.keys", &keys)?;
-    check_apart("cache.values", &values)?;
-    expect(
-        keys.overlap(&values) == Overlap::None,
-        "cache.values",
-        || "memory of cache.keys".to_string(),
-        "memory of its own",
-    )
+/// Checks that what is written has memory of its own: it is neither read, except for queries that are rotated in place, nor written twice.
+fn check_memory<T: DeviceElement, C: DeviceElement>(
+    new: &NewTokens<'_, T>,
+    cache: &Cache<'_, C>,
+) -> Result<()> {
+    check_apart("cache.keys", &Elements::of(cache.keys))?;
+    check_apart("cache.values", &Elements::of(cache.values))?;
+    let mut written = vec![
+        ("cache.keys", Elements::bytes_of(cache.keys)),
+        ("cache.values", Elements::bytes_of(cache.values)),
+    ];
+    let mut read = vec![
+        ("new.keys", Elements::bytes_of(new.keys)),
+        ("new.values", Elements::bytes_of(new.values)),
+        ("cache.lengths", all_of(cache.lengths)),
+    ];
+    if let Some(scales) = cache.scales {
+        let of_scales = [
+            ("cache.scales.keys", Elements::bytes_of(scales.keys)),
+            ("cache.scales.values", Elements::bytes_of(scales.values)),
+        ];
+        let kind = if new.computes_scales {
+            &mut written
+        } else {
+            &mut read
+        };
+        kind.extend(of_scales);
+    }
+    if let Some([from, to]) = new.queries {
+        if !is_same_view(from, to) {
+            read.push(("new.queries[0]", Elements::bytes_of(from)));
+        }
+        written.push(("new.queries[1]", Elements::bytes_of(to)));
+    }
+    if let Some(rotary) = new.rotary {
+        read.push(("new.rotary.cos", all_of(rotary.cos)));
+        read.push(("new.rotary.sin", all_of(rotary.sin)));
+    }
+    read.extend(cache.table.map(|table| ("cache.table", all_of(table))));
+    let offsets = new.lengths.map(|lengths| lengths.offsets);
+    read.extend(offsets.map(|offsets| ("new.lengths.offsets", all_of(offsets))));
+    for (at, (name, elements)) in written.iter().enumerate() {
+        for (other, of_other) in written[..at].iter().chain(&read) {
+            expect(
+                elements.overlap(of_other) == Overlap::None,
+                name,
+                || format!("some of the memory of {other}"),
+                match *other {
+                    "new.queries[0]" if *name == "new.queries[1]" => {
+                        "the same view, or memory of its own"
+                    }
+                    _ => "memory of its own, since it is written",
+                },
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn all_of<T: DeviceElement>(buffer: &Buffer<T>) -> Elements {
+    Elements::bytes_of(&buffer.view([buffer.len()]))
 }
 
 fn check_apart(name: &'static str, elements: &Elements) -> Result<()> {
@@ -296,11 +341,5 @@ fn scaling<T: Operand, C: CacheElement<T>>(
             "one for each token and head, since new.computes_scales stores them",
         )?;
     }
-    expect(
-        keys.overlap(&values) == Overlap::None,
-        "cache.scales.values",
-        || "memory of cache.scales.keys".to_string(),
-        "memory of its own",
-    )?;
     Ok(Scaling::Computed(C::LARGEST))
 }

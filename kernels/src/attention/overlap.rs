@@ -41,6 +41,26 @@ impl Elements {
         )
     }
 
+    /// The addresses of all bytes of a tensor, so that tensors of other types can be compared with it.
+    pub(super) fn bytes_of<T: DeviceElement>(view: &TensorView<'_, T>) -> Elements {
+        let Elements { first, mut dims } = Elements::of(view);
+        let size = size_of::<T>() as i64;
+        for dim in &mut dims {
+            dim[1] *= size;
+        }
+        dims.push([size, 1]);
+        Elements {
+            first: first * size,
+            dims,
+        }
+    }
+
+    /// The address of the last element.
+    fn last(&self) -> i64 {
+        let reach = |&[extent, stride]: &[i64; 2]| (extent - 1) * stride;
+        self.first + self.dims.iter().map(reach).sum::<i64>()
+    }
+
     fn new(first: i64, dims: impl IntoIterator<Item = [i64; 2]>) -> Elements {
         let dims = dims.into_iter().collect();
         Elements { first, dims }
@@ -67,6 +87,9 @@ impl Elements {
     /// Whether it shares elements with `other`: is there an index into each so that the addresses are equal?
     pub(super) fn overlap(&self, other: &Elements) -> Overlap {
         if self.is_empty() || other.is_empty() {
+            return Overlap::None;
+        }
+        if self.last() < other.first || other.last() < self.first {
             return Overlap::None;
         }
         // For each stride, the range of the difference of the two indices.
@@ -139,6 +162,26 @@ mod tests {
         assert!(!elements(0, &[[2, 32], [3, 100], [64, 1]]).are_apart());
         assert!(!elements(0, &[[2, 0], [64, 1]]).are_apart());
         assert!(elements(0, &[[2, 0], [0, 1]]).are_apart());
+    }
+
+    #[test]
+    fn bytes_of_other_types_are_compared() {
+        let device = Device::emulator();
+        let [a, b] = [(); 2].map(|()| Buffer::<bf16>::zeros(&device, 64).unwrap());
+        let bytes = Elements::bytes_of(&a.view([4, 2]).with_strides([16, 1]));
+        let expected = Elements {
+            first: a.address() as i64,
+            dims: vec![[4, 32], [2, 2], [2, 1]],
+        };
+        assert_eq!(format!("{bytes:?}"), format!("{expected:?}"));
+        let between = Elements::new(expected.first + 4, [[4, 32], [28, 1]]);
+        assert_eq!(bytes.overlap(&between), Overlap::None);
+        let touching = Elements::new(expected.first + 4, [[4, 32], [29, 1]]);
+        assert_eq!(bytes.overlap(&touching), Overlap::Some);
+        assert_eq!(
+            bytes.overlap(&Elements::bytes_of(&b.view([64]))),
+            Overlap::None
+        );
     }
 
     /// Every pair of small tensors against the sets of their addresses.
