@@ -60,17 +60,26 @@ fn parts_of_the_keys_are_merged() {
         })
         .collect();
     let lse = Buffer::new(&device, 2 * 3).unwrap();
-    for count in [2, 3, 4] {
+    for (count, keys) in [(2, 101), (3, 101), (4, KEYS)] {
+        let wanted = part(0, keys);
         let merged = attention.merge(&stream, &given[..count]).unwrap();
         stream.synchronize().unwrap();
-        assert!(
-            merged
-                .lse
-                .to_vec()
-                .unwrap()
-                .iter()
-                .all(|lse| lse.is_finite())
-        );
+        let [found, of_wanted] = [&merged.out, &wanted.out].map(|out| out.to_vec().unwrap());
+        for (at, found) in found.iter().enumerate() {
+            let (head, token, column) = (at / DEPTH / 3, at / DEPTH % 3, at % DEPTH);
+            let wanted = of_wanted[(token * 2 + head) * DEPTH + column].to_f64();
+            assert!(
+                (found.to_f64() - wanted).abs() <= 8e-3,
+                "{count} parts, element {at}: found {found}, expected {wanted}"
+            );
+        }
+        let [found, wanted] = [&merged.lse, &wanted.lse].map(|lse| lse.to_vec().unwrap());
+        for (row, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
+            assert!(
+                (found - wanted).abs() <= 1e-4,
+                "{count} parts, row {row}: found {found}, expected {wanted}"
+            );
+        }
     }
     attention
         .merge_into(&stream, &given, &views[0], &lse)
@@ -225,6 +234,19 @@ fn results_that_do_not_fit_are_named() {
         &[part(&odd, &lse[0]), part(&odd, &lse[0])],
         "`parts[0].out`: found shape [1, 2, 2, 12]; expected extents of 1 or more, and a depth that is a multiple of 8 up to 512",
     );
+    let many = buffer
+        .view([1 << 28, 1 << 28, 1 << 28, DEPTH])
+        .with_strides([0, 0, 0, 1]);
+    let refusal = "attention: `parts[0].out`: found batch, heads and tokens [268435456, 268435456, 268435456]; expected at most 268435456 rows in all";
+    refused(
+        &[part(&many, &lse[0]), part(&many, &lse[0])],
+        refusal.trim_start_matches("attention: "),
+    );
+    let broadcast = [part(&many, &lse[0]), part(&many, &lse[0])];
+    let error = attention
+        .merge_into(&stream, &broadcast, &four, &lse[1])
+        .unwrap_err();
+    assert_eq!(error.to_string(), refusal);
     let parts = [part(&four, &lse[0]), part(&four, &lse[0])];
     let error = attention
         .merge_into(&stream, &parts, &four, &lse[0])
@@ -242,4 +264,58 @@ fn results_that_do_not_fit_are_named() {
         error.to_string(),
         "attention: `out`: found some of the memory of a part; expected the view of a part, or memory of its own"
     );
+}
+
+/// A cache of bf16 without pages, whose keys are its values.
+fn cache<'a>(view: &'a TensorView<'a, bf16>, lengths: &'a Buffer<i32>) -> Cache<'a, bf16> {
+    Cache {
+        keys: view,
+        values: view,
+        lengths,
+        table: None,
+        scales: None,
+        checked: true,
+    }
+}
+
+/// Errors of the prefix name it, and come before anything is launched.
+#[test]
+fn a_prefix_that_does_not_fit_is_named() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let buffer = Buffer::<bf16>::zeros(&device, 2 * 16 * DEPTH).unwrap();
+    let view = |batch: usize| buffer.view([batch, 1, 16, DEPTH]);
+    let (one, two, odd) = (view(1), view(2), buffer.view([1, 1, 16, 32]));
+    let [of_one, of_two] =
+        [1, 2].map(|batch| Buffer::from_slice(&device, &vec![16; batch]).unwrap());
+    let q = buffer.view([2, 1, 1, DEPTH]);
+    for (prefix, own, expected) in [
+        (
+            cache(&two, &of_two),
+            cache(&two, &of_two),
+            "`prefix.keys`: found batch 2; expected 1, one for each sequence, without a table of pages",
+        ),
+        (
+            cache(&one, &of_two),
+            cache(&two, &of_two),
+            "`prefix.lengths`: found 2 elements; expected 1, one for each sequence",
+        ),
+        (
+            cache(&odd, &of_one),
+            cache(&two, &of_two),
+            "`prefix.keys`: found depth 32; expected 64, that of q",
+        ),
+        (
+            cache(&one, &of_one),
+            cache(&one, &of_two),
+            "`cache.keys`: found batch 1; expected 2, one for each sequence, without a table of pages",
+        ),
+    ] {
+        let result = attention.decode_shared(&stream, &q, &prefix, &own, &Options::default());
+        match result {
+            Err(error) => assert_eq!(error.to_string(), format!("attention: {expected}")),
+            Ok(_) => panic!("not refused: {expected}"),
+        }
+    }
 }

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Compiler, Device, LoadedKernel};
 
-use super::check::{Checked, Strides, check};
+use super::check::{Checked, MOST, Strides, check, rows_of};
 use super::dropout::Dropout;
 use super::empty::empty_rows;
-use super::error::Result;
+use super::error::{Result, expect};
 use super::masked::masked_arguments;
 use super::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use super::options::Options;
@@ -24,8 +24,8 @@ use super::workspace::Workspace;
 /// [`append`](Attention::append) stores, and [`merge`](Attention::merge) merges results.
 ///
 /// Tensors are views of `[batch, heads, tokens, depth]`. Rows are contiguous; other strides are multiples of 16 bytes. K and V may have fewer
-/// heads than Q, each for a group of consecutive query heads. Accumulators are f32, and results are rounded once. Depths of Q and K are 64, 96, 128, 192 and 256; values have the same,
-/// or 128 with a depth of 192 (the prefill of MLA).
+/// heads than Q, each for a group of consecutive query heads. Accumulators are f32, and results are rounded once. Depths of Q and K are 64, 96, 128 and 256 with
+/// values of the same, and 192 with values of 128 (the prefill of MLA); those of `decode` and `append` are 64, 128 and 256.
 ///
 /// The first call that needs a kernel compiles and loads it, and the first one of a stream allocates its workspace, which waits
 /// for the device: neither may happen while a graph is captured.
@@ -94,21 +94,27 @@ impl Attention {
         qkv: [&View<'_, T>; 3],
         options: &Options<'_>,
     ) -> Result<Forward<T>> {
-        self.results(qkv[0], extent(qkv[2], 3), |out, lse| {
+        self.results(("q", qkv[0]), extent(qkv[2], 3), |out, lse| {
             self.forward_into(stream, qkv, out, lse, options)
         })
     }
 
-    /// What `attend` gives: the results of `q`, of rows of so many columns, in new buffers. Shapes are checked by `attend`: where `q` lacks a dimension,
+    /// What `attend` gives: the results of `q`, which errors call `name`, of rows of so many columns, in new buffers. Shapes are checked by `attend`: where `q` lacks a dimension,
     /// the buffers are empty.
     pub(super) fn results<T: DeviceElement, O: DeviceElement>(
         &self,
-        q: &View<'_, T>,
+        (name, q): (&'static str, &View<'_, T>),
         columns: usize,
         attend: impl FnOnce(&View<'_, O>, &Buffer<f32>) -> Result<()>,
     ) -> Result<Forward<O>> {
         let [batch, heads, tokens] = [0, 1, 2].map(|dim| extent(q, dim));
-        let rows = batch * heads * tokens;
+        let rows = rows_of(name, [batch, heads, tokens])?;
+        expect(
+            columns <= MOST,
+            name,
+            || format!("results of {columns} columns"),
+            format!("at most {MOST}"),
+        )?;
         let out = Buffer::new(&self.device, rows * columns)?;
         let lse = Buffer::new(&self.device, rows)?;
         attend(&out.view([batch, heads, tokens, columns]), &lse)?;
@@ -164,7 +170,7 @@ impl Attention {
         data: Option<&Buffer<f32>>,
     ) -> Result<()> {
         let checked = check(qkv, out, lse, options)?;
-        super::error::expect(
+        expect(
             options.softcap.is_none() && options.alibi.is_none(),
             "options",
             || "softcap or alibi beside a modifier".to_string(),

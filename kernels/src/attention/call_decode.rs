@@ -129,7 +129,7 @@ impl Attention {
         cache: &Cache<'_, C>,
         options: &Options<'_>,
     ) -> Result<Forward<T>> {
-        self.results(q, extent(cache.values, 3), |out, lse| {
+        self.results(("q", q), extent(cache.values, 3), |out, lse| {
             self.decode_into(stream, q, cache, out, lse, options)
         })
     }

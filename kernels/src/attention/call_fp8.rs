@@ -58,7 +58,7 @@ impl Attention {
         factors: &Factors<'_>,
         options: &Options<'_>,
     ) -> Result<Forward<bf16>> {
-        self.results(qkv[0], extent(qkv[0], 3), |out, lse| {
+        self.results(("q", qkv[0]), extent(qkv[0], 3), |out, lse| {
             self.forward_fp8_into(stream, qkv, factors, out, lse, options)
         })
     }

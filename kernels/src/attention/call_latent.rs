@@ -92,7 +92,7 @@ impl Attention {
         cache: &LatentCache<'_, T>,
         scale: Option<f32>,
     ) -> Result<Forward<T>> {
-        self.results(q, DEPTHS[1], |out, lse| {
+        self.results(("q", q), DEPTHS[1], |out, lse| {
             self.decode_latent_into(stream, q, cache, out, lse, scale)
         })
     }

@@ -4,9 +4,10 @@ use tilekit::prelude::*;
 
 use super::call::{Attention, Forward, View, extent};
 use super::call_decode::{Cache, three_strides};
-use super::check::{Strides, check_results, check_strides, extents};
+use super::check::{Strides, check_results, check_strides, extents, rows_of};
+use super::check_decode::check_decode;
 use super::decode_table::CacheElement;
-use super::error::{Result, expect};
+use super::error::{Error, Result, expect};
 use super::merge_results::{ROWS, merge_results};
 use super::options::Options;
 use super::overlap::{Elements, Overlap, is_same_view};
@@ -72,9 +73,11 @@ impl Attention {
     ) -> Result<Forward<T>> {
         check_count(parts)?;
         let of_first = parts[0].out;
-        self.results(of_first, extent(of_first, 3), |out, lse| {
-            self.merge_into(stream, parts, out, lse)
-        })
+        self.results(
+            ("parts[0].out", of_first),
+            extent(of_first, 3),
+            |out, lse| self.merge_into(stream, parts, out, lse),
+        )
     }
 
     /// [`merge`](Attention::merge) into `out`, which may be the view of a part, and into `lse`, which is other memory than that of the parts.
@@ -171,12 +174,12 @@ impl Attention {
     /// [`decode`](Attention::decode) of sequences that share their first keys, those of `prefix`, a cache of one sequence, and have the others in `cache`: the shared keys are read once for
     /// all sequences, not once for each.
     ///
-    /// The results of `prefix`, to all of whose keys every query attends, and those of `cache` are merged. Lengths of `cache` do not count the shared keys. `options` has neither `window` nor
+    /// The results of `prefix`, to all of whose keys every query attends, and those of `cache` are merged; both are rounded to `T` before. Lengths of `cache` do not count the shared keys. `options` has neither `window` nor
     /// `alibi`, beside what [`decode`](Attention::decode) refuses. Several query tokens are next to each other in memory from one sequence to the next: the strides of batches are those of
     /// tokens times their number. It allocates results, so it cannot be captured; `decode_into` and [`merge_into`](Attention::merge_into) can.
     ///
     /// # Errors
-    /// As for [`decode`](Attention::decode).
+    /// As for [`decode`](Attention::decode); those of the shared keys name `prefix.keys` and the like. Nothing is launched then.
     pub fn decode_shared<T: Operand, P: CacheElement<T>, C: CacheElement<T>>(
         &self,
         stream: &Stream,
@@ -224,10 +227,20 @@ impl Attention {
             sinks: None,
             ..*options
         };
-        let shared = self.decode(stream, &all, prefix, &to_all)?;
-        let own = self.decode(stream, q, cache, options)?;
+        // Both are checked before the first launch.
         let columns = extent(cache.values, 3);
+        let own = self.results(("q", q), columns, |out, lse| {
+            check_decode(q, cache, out, lse, options).map(drop)
+        })?;
+        let shared = self.results(("q", &all), extent(prefix.values, 3), |out, lse| {
+            let checked = check_decode(&all, prefix, out, lse, &to_all);
+            checked.map(drop).map_err(of_prefix)
+        })?;
         let shape = [batch, heads, tokens, columns];
+        let to = shared.out.view([1, heads, batch * tokens, columns]);
+        self.decode_into(stream, &all, prefix, &to, &shared.lse, &to_all)?;
+        let to = own.out.view(shape);
+        self.decode_into(stream, q, cache, &to, &own.lse, options)?;
         let rows = batch * heads * tokens;
         let of_shared = shared.out.view(shape).with_strides([
             tokens * columns,
@@ -251,6 +264,33 @@ impl Attention {
     }
 }
 
+/// An error of a cache that is the prefix of others, with the name that it has there.
+fn of_prefix(error: Error) -> Error {
+    match error {
+        Error::Argument {
+            operation,
+            argument,
+            found,
+            expected,
+        } => Error::Argument {
+            operation,
+            argument: match argument {
+                "cache.keys" => "prefix.keys",
+                "cache.values" => "prefix.values",
+                "cache.lengths" => "prefix.lengths",
+                "cache.table" => "prefix.table",
+                "cache.scales" => "prefix.scales",
+                "cache.scales.keys" => "prefix.scales.keys",
+                "cache.scales.values" => "prefix.scales.values",
+                other => other,
+            },
+            found,
+            expected: expected.replace("cache.", "prefix."),
+        },
+        error @ Error::Runtime(_) => error,
+    }
+}
+
 /// Checks the parts of a merge, and where it goes; returns the extents of the output.
 fn check_merge<T: Operand>(
     parts: &[PartialResult<'_, T>],
@@ -269,7 +309,7 @@ fn check_merge<T: Operand>(
         found,
         format!("extents of 1 or more, and a depth that is a multiple of 8 up to {WIDEST}"),
     )?;
-    let rows = shape[..3].iter().product::<usize>();
+    let rows = rows_of("parts[0].out", [shape[0], shape[1], shape[2]])?;
     for PartialResult { out, lse } in parts {
         let of_part = extents("parts[].out", out)?;
         expect(

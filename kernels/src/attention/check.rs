@@ -124,6 +124,18 @@ pub(super) fn check_results(
     )
 }
 
+/// The rows of results of so many batches, heads and tokens, of which views that repeat elements may have any number.
+pub(super) fn rows_of(name: &'static str, extents: [usize; 3]) -> Result<usize> {
+    let rows = extents.into_iter().fold(1, usize::saturating_mul);
+    expect(
+        rows <= MOST,
+        name,
+        || format!("batch, heads and tokens {extents:?}"),
+        format!("at most {MOST} rows in all"),
+    )?;
+    Ok(rows)
+}
+
 /// Batches, heads, tokens and depth of a view.
 pub(super) fn extents<T: DeviceElement>(
     name: &'static str,
