@@ -101,6 +101,8 @@ impl BlockMask {
             partial,
         )?;
         check_lists(["mask.full.starts", "mask.full.blocks"], shape, full)?;
+        let blocks = partial.blocks.len().saturating_add(full.blocks.len());
+        check_total(blocks.saturating_add(shape.lists()))?;
         let whole = shape.tokens[1] / shape.block[1];
         let (mut starts, mut counts, mut blocks) = (vec![0], Vec::new(), Vec::new());
         let mut lists = vec![usize::MAX; key_blocks];
@@ -160,6 +162,8 @@ impl BlockMask {
                 blocks.extend(of_kind.map(|key| key as u32));
                 starts.push(blocks.len());
             }
+            let total: usize = all.iter().map(|(_, _, blocks)| blocks.len()).sum();
+            check_total(total + shape.lists())?;
         }
         let [partial, full] = all
             .each_ref()
@@ -207,6 +211,19 @@ fn check_shape(shape: BlockShape) -> Result<()> {
     )
 }
 
+/// Checks how many blocks all lists have, each of which may be one block longer for the lists that are empty: 32-bit numbers say where lists begin.
+fn check_total(blocks: usize) -> Result<()> {
+    const MOST: usize = i32::MAX as usize;
+    expect(
+        blocks <= MOST,
+        "mask",
+        || format!("{blocks} blocks in all lists, one for each list added"),
+        format!(
+            "at most {MOST}: larger blocks, or lists that all batches or heads share (`BlockShape::batch` or `BlockShape::heads` of 1), have fewer"
+        ),
+    )
+}
+
 fn check_lists(
     [of_starts, of_blocks]: [&'static str; 2],
     shape: BlockShape,
@@ -241,4 +258,19 @@ fn check_lists(
         || format!("block {}", outside.copied().unwrap_or(0)),
         format!("blocks below {key_blocks}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_blocks_than_starts_can_say_are_refused() {
+        assert!(check_total(i32::MAX as usize).is_ok());
+        let error = check_total(1 << 31).map_err(|error| error.to_string());
+        assert_eq!(
+            error,
+            Err("attention: `mask`: found 2147483648 blocks in all lists, one for each list added; expected at most 2147483647: larger blocks, or lists that all batches or heads share (`BlockShape::batch` or `BlockShape::heads` of 1), have fewer".to_string())
+        );
+    }
 }
