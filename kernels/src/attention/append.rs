@@ -10,31 +10,35 @@ use super::page_scales::PageScales;
 /// Heads of a program.
 pub(super) const HEADS: usize = 8;
 
-/// What is rotated: the first `2 · pairs` columns of a row, a power of two.
+/// What is rotated: the first `2 · pairs` columns of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RotaryForm {
-    pub(super) pairs: usize,
+    /// Pairs of columns, a power of two from 8 to half of the depth.
+    pub pairs: usize,
     /// Columns `2 j` and `2 j + 1` are a pair; otherwise `j` and `pairs + j`.
-    pub(super) is_interleaved: bool,
+    pub is_interleaved: bool,
 }
 
 /// The factors of rows of 8 bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scaling {
+pub enum Scaling {
     /// None: the cache has the elements of the new rows.
     None,
     /// Those that the cache has.
     Given,
-    /// A row's largest magnitude becomes this number, and its factor is stored to the cache.
+    /// A row's largest magnitude becomes this number, the largest of the cache's type (448 of e4m3, 57344 of e5m2), and its factor is stored to the cache.
     Computed(f32),
 }
 
 /// An instance of [`append`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AppendForm {
-    pub(super) depth: usize,
-    pub(super) rotary: Option<RotaryForm>,
-    pub(super) scaling: Scaling,
+    /// Columns of a row: 64, 128 or 256 elements.
+    pub depth: usize,
+    /// How queries and keys are rotated, if they are.
+    pub rotary: Option<RotaryForm>,
+    /// Where the factors of the cache's rows come from.
+    pub scaling: Scaling,
 }
 
 impl fmt::Display for AppendForm {
