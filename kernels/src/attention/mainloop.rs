@@ -420,7 +420,7 @@ pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize
             let mut convert = || {
                 let blocks = problem.blocks(place);
                 let (end, top) = (base + blocks.count, base + blocks.top - 1);
-                // Factors are on their way while the block before theirs is converted.
+                // Loads of factors are in flight while the block before theirs is converted.
                 let mut factors = problem.factors(place, side, blocks.top - 1);
                 for fill in range(base, end) {
                     let next = problem.factors(place, side, top - fill - 1);
