@@ -14,7 +14,7 @@ use super::softmax::{LEAST, Softmax};
 const LEAST_SCALE: f32 = 1e-30;
 const MOST_SCALE: f32 = 1e20;
 
-/// The maximum of a row that has seen no key yet where heads have factors: below all scores of f16 and 8-bit floats, and finite when multiplied by [`MOST_SCALE`].
+/// The maximum of a row that has seen no key yet where the scale of scores has the factor of a head: below all scores of f16 and 8-bit floats, and finite when multiplied by [`MOST_SCALE`].
 const LEAST_BY_HEAD: f32 = -1e18;
 
 /// The keys of each sequence, and how they are split among CTAs.
@@ -320,7 +320,7 @@ impl<T: Float, U: Float, C: Element, M: Modifier> Problem<U> for Cached<T, C, M>
     }
 
     fn least(self) -> f32 {
-        if self.is_by_head {
+        if self.is_by_head && M::SCALES_LATER {
             LEAST_BY_HEAD
         } else {
             LEAST
