@@ -25,6 +25,8 @@ use super::scatter::product_scatter;
 /// Every rank has the same shapes. Nothing in a launch depends on the number of the call, so that calls are captured and replayed; the first call of a shape compiles, loads and allocates,
 /// and waits for the devices. A wait for other ranks has a [limit](Parallel::with_limit).
 ///
+/// Launches over one allocation are counted in 31 bits, and nothing stops the count: after 2³¹ of them, 20 hours of launches of 33 µs, waits hold nothing any more. A new `Parallel` begins anew.
+///
 /// ```
 /// use tilekit::prelude::*;
 /// use tilekit::{EmulatorOptions, World};
