@@ -6,9 +6,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
@@ -37,6 +39,8 @@ pub(super) struct Links {
     limit: Duration,
     /// By rank, from 1; of other ranks than 0 only one, to rank 0.
     sockets: Vec<UnixStream>,
+    /// Why an exchange failed. What others sent for it may come late, and must not be taken for an answer to the next one.
+    failed: OnceLock<String>,
 }
 
 impl Links {
@@ -55,6 +59,7 @@ impl Links {
             )));
         }
         let mut links = Links {
+            failed: OnceLock::new(),
             rank,
             ranks,
             limit,
@@ -156,8 +161,20 @@ impl Links {
     /// Every rank gets what every other one offers, by rank; its own without the descriptor. All wait for all.
     ///
     /// # Errors
-    /// [`Error::Ranks`] with the rank whose process has ended or does not come, or with two ranks that do different things.
+    /// [`Error::Ranks`] with the rank whose process has ended or does not come, or with two ranks that do different things; and in every exchange after one that failed.
     pub(super) fn exchange(&self, what: &str, exported: Option<&OwnedFd>) -> Result<Vec<Received>> {
+        if let Some(before) = self.failed.get() {
+            return Err(wrong(format!(
+                "{what} after a failure, which leaves the processes apart; join again: {before}"
+            )));
+        }
+        let done = self.exchange_once(what, exported);
+        done.inspect_err(|error| {
+            let _ = self.failed.set(error.to_string());
+        })
+    }
+
+    fn exchange_once(&self, what: &str, exported: Option<&OwnedFd>) -> Result<Vec<Received>> {
         let own = Offer {
             rank: self.rank,
             what: what.to_owned(),
@@ -235,14 +252,15 @@ impl Links {
     }
 
     fn lost(&self, rank: usize, error: &std::io::Error) -> Error {
-        let late = [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind());
-        wrong(if late {
-            format!(
+        wrong(match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!(
                 "rank {rank} did not come within {} s",
                 self.limit.as_secs_f64()
-            )
-        } else {
-            ended(rank)
+            ),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                ended(rank)
+            }
+            _ => format!("the socket to rank {rank}: {error}"),
         })
     }
 
@@ -302,7 +320,8 @@ fn send(mut socket: &UnixStream, offer: &Offer, along: Option<&OwnedFd>) -> std:
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
     }
     let flags = SendFlags::NOSIGNAL;
-    let sent = sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, flags)?;
+    // With a limit of time the system does not go on by itself behind a signal (signal(7)).
+    let sent = retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, flags))?;
     socket.write_all(&bytes[sent..])
 }
 
@@ -311,12 +330,10 @@ fn receive(mut socket: &UnixStream) -> std::io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;
-    let message = recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut head)],
-        &mut ancillary,
-        flags,
-    )?;
+    let message = retry_on_intr(|| {
+        let into = &mut [IoSliceMut::new(&mut head)];
+        recvmsg(socket, into, &mut ancillary, flags)
+    })?;
     if message.bytes == 0 {
         return Err(ErrorKind::UnexpectedEof.into());
     }
@@ -413,6 +430,22 @@ mod tests {
             let text = found.expect_err("it fails on every rank").to_string();
             assert!(text.contains(expected), "rank {rank}: {text}");
         }
+    }
+
+    #[test]
+    fn what_came_late_is_no_answer_to_the_next_exchange() {
+        // The offer of rank 2 for the first exchange would be taken for one of the second, with memory that it has dropped.
+        let again = all(3, 150, |rank, path, limit| {
+            let links = Links::join(path, (rank, 3), limit)?;
+            if rank == 2 {
+                thread::sleep(2 * limit);
+            }
+            let first = links.exchange("memory", None).map(drop);
+            assert!(first.is_err(), "rank {rank}");
+            thread::sleep(3 * limit);
+            links.exchange("memory", None).map(drop)
+        });
+        check(again, &["memory after a failure"; 3]);
     }
 
     #[test]
