@@ -131,7 +131,7 @@ fn check_sequences<T: DeviceElement>(
     of_new: [usize; 4],
 ) -> Result<(usize, usize)> {
     /// The extent of a grid's second dimension.
-    const MOST_SEQUENCES: usize = 65535;
+    const MOST_SEQUENCES: usize = tilekit::target::SM_90A.grid[1] as usize;
     let [batch, _, tokens, _] = of_new;
     let (batch, longest) = match new.lengths {
         None => (batch, tokens),
