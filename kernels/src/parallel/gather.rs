@@ -4,7 +4,7 @@
 //!
 //! One warp of each CTA pushes the rank's own rows to the other ranks by TMA, while the others multiply: loads into a small ring in shared memory, bulk stores into the memory of the peer.
 //! Every row crosses a link once, to be read there from the memory of the GPU itself as often as tiles need it, for reads of a peer are not cached in L2. Writes need no answer
-//! before the next one, and the order in which they arrive is the sender's choice. Copy engines would take no shared memory; but they are enqueued by the host on other streams, cannot be
+//! before the next one, and the order in which they arrive is the sender's choice. Copies by the driver (`cuMemcpyPeerAsync`) would take no shared memory; but they are enqueued by the host on other streams, cannot be
 //! replayed at a part of a kernel's progress without memory operations in the graph, and TMA fills the link from a tenth of the multiprocessors.
 //!
 //! What is sent is the tile as TMA swizzled it in shared memory, 64 rows by 64 elements of K in 8 KB without gaps. So one bulk copy stores it, and one loads the rows of a stage.
