@@ -1,11 +1,10 @@
 //! Tuned kernels that a program calls, each with the cases that check and time it.
 //!
 //! [`attention::Attention`] is what a program calls: it checks tensors and options, chooses an instance from a table, and launches it.
-//! Below it are [`attention::forward`], tuned for heads of equally many queries and keys, and [`attention::masked`], the same main loop
-//! for windows, chunks, sequences of several lengths, any strides, and scores that an author's type changes.
-//! [`attention::forward_fp8`] takes 8-bit floats. [`attention::backward`] has the main loop of the gradients, between the kernels of [`attention::backward_passes`].
-//! [`attention::blocks`] computes the blocks that a block-sparse mask shows. [`attention::append`] stores new tokens to a cache, [`attention::decode`] attends to it, and [`attention::merge`] merges the results of its splits, [`attention::merge_results`] those of calls;
-//! [`attention::latent`] does so to one of latent vectors (MLA), beside [`attention::merge_latent`].
+//! Below it are [`attention::forward`], tuned for heads of equally many queries and keys, of 16 bits and of 8-bit floats, and [`attention::masked`], the same main loop
+//! for windows, chunks, sequences of several lengths, any strides, and scores that an author's type changes. [`attention::backward`] has the gradients.
+//! [`attention::blocks`] computes the blocks that a block-sparse mask shows. [`attention::append`] stores new tokens to a cache, [`attention::decode`] attends to it, [`attention::latent`] to one
+//! of latent vectors (MLA), and [`attention::merge`] merges the results of splits and of calls.
 //!
 //! [`products`] has the kernels of matrix products, and the plan that says which of them computes a product, in how many CTAs.
 //!

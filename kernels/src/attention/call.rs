@@ -12,7 +12,7 @@ use super::check::{Checked, MOST, Strides, check, rows_of};
 use super::dropout::Dropout;
 use super::empty::empty_rows;
 use super::error::{Result, expect};
-use super::masked::masked_arguments;
+use super::masked::kernel::masked_arguments;
 use super::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use super::options::Options;
 use super::plan::{Numbers, section_of};

@@ -3,11 +3,11 @@
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Result};
 
-use super::forward::forward;
-use super::masked::forward_masked;
+use super::forward::kernel::forward;
+use super::mainloop::problem::ROWS;
+use super::masked::kernel::forward_masked;
 use super::modifier::Modifier;
 use super::plan::Tile;
-use super::problem::ROWS;
 use crate::handles::handles;
 
 /// The parameters of `forward`.

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use tilekit::Device;
 use tilekit::prelude::*;
 
-use super::backward_part::GROUPS;
+use super::backward::part::GROUPS;
 use super::error::Result;
-use super::problem::ROWS;
+use super::mainloop::problem::ROWS;
 
 /// The workspace that the launches of one stream share; they run in order.
 pub(super) struct Workspace {

@@ -1,0 +1,317 @@
+//! The block of keys of a CTA of the backward pass: how warpgroups divide it, its buffers in shared memory, its loads and stores.
+
+use tilekit::prelude::*;
+
+use super::key_blocks::{KeyBlock, KeyBlocks, Seeing, Unmasked, store_rows};
+use super::part::{GROUPS, Part, divides_columns, has_adders, keys_of, share_of, swizzle_of_keys};
+use crate::attention::mainloop::attend::swizzle;
+use crate::attention::mainloop::problem::ROWS;
+use crate::attention::modifier::Differentiable;
+
+/// Blocks of Q, of dO, and of dS in shared memory.
+pub(super) const STAGES: usize = 2;
+
+/// Blocks of queries, or of dO, and a number for each of their rows.
+pub(super) type OfQueries<T> = Pipeline<(Smem<T>, Smem<f32>)>;
+
+/// The buffers of a CTA.
+#[derive(Clone, Copy)]
+pub(super) struct Tiles<T> {
+    pub(super) k: Smem<T>,
+    pub(super) v: Smem<T>,
+    pub(super) keys_full: Mbarrier,
+    /// Q and LSE.
+    pub(super) of_q: OfQueries<T>,
+    /// dO and delta.
+    pub(super) of_dout: OfQueries<T>,
+    pub(super) ds: Smem<T>,
+    /// P, where it is exchanged.
+    pub(super) p: Option<Smem<T>>,
+    /// A warpgroup's half of a block of dQ in the order of threads, where a warp of its own adds it.
+    pub(super) dq: Option<[Pipeline<Smem<f32>>; GROUPS]>,
+    /// Both consumer warpgroups.
+    pub(super) both: NamedBarrier,
+}
+
+impl<T: Element> Tiles<T> {
+    #[device]
+    pub(super) fn alloc([depth, values]: [usize; 2], queries: usize, is_ordered: bool) -> Self {
+        let keys = keys_of(depth);
+        let k = Smem::<T>::alloc([1, keys, depth], swizzle_of_keys::<T>(depth, queries, 2));
+        let v = Smem::<T>::alloc([1, keys, values], swizzle::<T>(share_of(values, depth), 2));
+        let keys_full = Mbarrier::alloc(1);
+        let of_queries = |columns: usize| {
+            let layout = swizzle::<T>(share_of(columns, depth), 2);
+            let tiles = Smem::<T>::alloc([STAGES, queries, columns], layout);
+            let lines = Smem::<f32>::alloc([STAGES, queries], Swizzled::plain([0]));
+            Pipeline::new(
+                (tiles, lines),
+                Producers::Tma,
+                Consumers::warpgroups(GROUPS),
+            )
+        };
+        let (of_q, of_dout) = (of_queries(depth), of_queries(values));
+        let of_scores = || Smem::<T>::alloc([STAGES, keys, queries], swizzle::<T>(queries, 2));
+        let ds = of_scores();
+        let p = divides_columns(depth).then(of_scores);
+        let of_dq = |_| {
+            let half = queries * depth / GROUPS;
+            let tile = Smem::<f32>::alloc([1, half], Swizzled::plain([0]));
+            Pipeline::new(tile, Producers::Stores { warps: 4 }, Consumers::warps(1))
+        };
+        let dq = has_adders(depth, is_ordered).then(|| [0, 1].map(of_dq));
+        let both = NamedBarrier::new(GROUPS * 128);
+        Tiles {
+            k,
+            v,
+            keys_full,
+            of_q,
+            of_dout,
+            ds,
+            p,
+            dq,
+            both,
+        }
+    }
+}
+
+/// The destination of dK or dV: its tensor map, and its rows, whose heads and tokens are the strides apart.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<T> {
+    pub(super) map: TensorMap<T>,
+    pub(super) to: Ptr<T>,
+    pub(super) strides: [Scalar<i64>; 2],
+}
+
+/// A CTA's block of keys.
+#[derive(Clone, Copy)]
+pub(super) struct Block<M> {
+    pub(super) problem: KeyBlocks<M>,
+    pub(super) at: KeyBlock,
+    seeing: Seeing,
+    /// The index of the block in its head of K and V, and the head.
+    pub(super) number: Scalar<i32>,
+    kv_head: Scalar<i32>,
+    /// A ticket, and a counter for each half of a block of dQ.
+    turns: Ptr<i32>,
+    pub(super) is_ordered: bool,
+}
+
+/// A query head of a CTA's group.
+#[derive(Clone, Copy)]
+pub(super) struct Member {
+    pub(super) head: Scalar<i32>,
+    /// The first of its blocks of queries among those of all heads.
+    pub(super) first_block: Scalar<i32>,
+    /// Fills of the pipelines before its own, less the first step.
+    fills: Scalar<i32>,
+}
+
+/// One step of a CTA: a block of queries.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    /// The fill of the pipelines.
+    pub(super) fill: Scalar<i32>,
+    /// The block of queries of the sequence, and among those of all heads.
+    pub(super) block: Scalar<i32>,
+    pub(super) row_block: Scalar<i32>,
+}
+
+impl<M: Differentiable> Block<M> {
+    /// That of this program, or, if ordered, of the next ticket.
+    #[device]
+    pub(super) fn of_program(problem: KeyBlocks<M>, turns: Ptr<i32>, is_ordered: bool) -> Self {
+        let (key_blocks, kv_heads) = (num_programs(0), problem.kv_heads);
+        let (number, kv_head, batch) = if is_ordered {
+            let ticket = turns.at(0).relaxed().atomic_add(1).old();
+            let head = ticket / key_blocks;
+            (ticket % key_blocks, head % kv_heads, head / kv_heads)
+        } else {
+            (program_id(0), program_id(1), program_id(2))
+        };
+        let at = problem.block(number, batch);
+        Block {
+            problem,
+            at,
+            seeing: problem.seeing(at),
+            number,
+            kv_head,
+            turns,
+            is_ordered,
+        }
+    }
+
+    /// Steps of a query head, from the first result up to the second.
+    #[device]
+    pub(super) fn steps(self) -> [Scalar<i32>; 2] {
+        [self.seeing.first, self.seeing.end]
+    }
+
+    /// The steps in which every query sees every key of part `part` of the block, of [`ROWS`] keys.
+    #[device]
+    pub(super) fn unmasked(self, part: usize) -> [Scalar<i32>; 2] {
+        let Unmasked(from, to) = self.problem.unmasked(self.at, self.seeing, part);
+        if self.is_ordered {
+            [self.visited(to) + 1, self.visited(from) + 1]
+        } else {
+            [from, to]
+        }
+    }
+
+    /// The block of queries of a step: blocks are visited in descending order if their sums are ordered.
+    #[device]
+    fn visited(self, number: Scalar<i32>) -> Scalar<i32> {
+        if self.is_ordered {
+            let Seeing { first, end } = self.seeing;
+            first + end - 1 - number
+        } else {
+            number
+        }
+    }
+
+    /// Query head `member` of the group.
+    #[device]
+    pub(super) fn member(self, member: Scalar<i32>) -> Member {
+        let Seeing { first, end } = self.seeing;
+        let head = self.kv_head * self.problem.query_heads + member;
+        Member {
+            head,
+            first_block: self.problem.first_block(self.at, head),
+            fills: member * (end - first) - first,
+        }
+    }
+
+    #[device]
+    pub(super) fn step(self, member: Member, number: Scalar<i32>) -> Step {
+        let block = self.visited(number);
+        Step {
+            fill: member.fills + number,
+            block,
+            row_block: member.first_block + block,
+        }
+    }
+
+    /// Waits until the terms of all preceding blocks of keys have been added to half `half_block` of a block of dQ.
+    #[device]
+    pub(super) fn await_turn(self, step: Step, half_block: Scalar<i32>) {
+        let first = self
+            .problem
+            .first_seen(self.at, step.block * self.problem.block[0]);
+        let before = self.number - first;
+        let turn = self.turns.at(half_block + 1);
+        turn.acquire().atomic_poll(|terms| terms == before);
+    }
+
+    /// Counts a term of a half of a block of dQ that has been added.
+    #[device]
+    pub(super) fn pass_turn(self, half_block: Scalar<i32>) {
+        self.turns.at(half_block + 1).release().atomic_add(1);
+    }
+
+    /// Adds the terms of dQ of warpgroup `group`, half blocks of `elements`, to `sums`. The buffer is filled again as soon as it has been read. If
+    /// ordered, terms are added in the order of blocks of keys, and one is counted when it has been added.
+    #[device]
+    pub(super) fn add_terms(
+        self,
+        group: usize,
+        terms: Pipeline<Smem<f32>>,
+        sums: Ptr<f32>,
+        elements: usize,
+    ) {
+        let [first, end] = self.steps();
+        for member in range(0, self.problem.query_heads) {
+            let member = self.member(member);
+            for number in range(first, end) {
+                let step = self.step(member, number);
+                let half_block = step.row_block * GROUPS + group;
+                let stage = terms.consumer_wait(terms.of_fill(step.fill));
+                if self.is_ordered {
+                    self.await_turn(step, half_block);
+                }
+                let to = sums + half_block.cast::<i64>() * elements as i64;
+                // A copy takes a power of two of elements.
+                let copied = 1usize << elements.trailing_zeros();
+                for first in (0..elements).step_by(copied) {
+                    let part = stage.tiles.slice(0, first..first + copied);
+                    to.bulk(first as i64).store_add(part);
+                }
+                tma_store_wait_read(0);
+                terms.consumer_release(stage);
+                if self.is_ordered {
+                    tma_store_wait(0);
+                    self.pass_turn(half_block);
+                }
+            }
+        }
+    }
+
+    /// Issues the loads of K and V, and of all steps.
+    #[device]
+    pub(super) fn load<T: Element>(
+        self,
+        [q, k, v, dout]: [TensorMap<T>; 4],
+        [log2_sum, delta]: [Ptr<f32>; 2],
+        tiles: Tiles<T>,
+    ) {
+        let at = self.at;
+        let token = at.starts[1] + at.first;
+        tiles.keys_full.expect(k.block_bytes() + v.block_bytes());
+        for (map, tile) in [(k, tiles.k), (v, tiles.v)] {
+            let tile = tile.index(0).reshape(map.block());
+            map.load((at.batch, self.kv_head, token, 0), tile, tiles.keys_full);
+        }
+        let [first, end] = self.steps();
+        for member in range(0, self.problem.query_heads) {
+            let member = self.member(member);
+            for number in range(first, end) {
+                let step = self.step(member, number);
+                let token = at.starts[0] + step.block * self.problem.block[0];
+                let first_row = step.row_block * self.problem.block[0];
+                for (pipeline, map, line) in
+                    [(tiles.of_q, q, log2_sum), (tiles.of_dout, dout, delta)]
+                {
+                    let stage = pipeline.producer_acquire(pipeline.of_fill(step.fill));
+                    let (tile, row) = stage.tiles;
+                    let tile = tile.reshape(map.block());
+                    map.load((at.batch, member.head, token, 0), tile, stage.full);
+                    line.bulk(first_row).load(row, stage.full);
+                    pipeline.commit(stage);
+                }
+            }
+        }
+    }
+
+    /// Stores a warpgroup's parts of dK and dV from shared memory.
+    #[device]
+    pub(super) fn store<T: Element>(
+        self,
+        [dk, dv]: [Rows<T>; 2],
+        [k_rows, v_rows]: [Smem<T>; 2],
+        part: Part,
+    ) {
+        let Part {
+            keys, of_dk, of_dv, ..
+        } = part;
+        let places = [(dv, v_rows, of_dv.start), (dk, k_rows, of_dk.start)];
+        let Block { at, kv_head, .. } = self;
+        let row = at.first + keys.start;
+        let rows = at.lengths[1] - row;
+        let token = at.starts[1] + row;
+        // A tensor map ends with the last sequence. Where another sequence follows, a TMA store would overwrite its rows, so rows are stored one by one.
+        if !self.problem.lengths.is_ragged | (rows >= ROWS) {
+            for (to, place, column) in places {
+                let map = to.map;
+                let at = (at.batch, kv_head, token, column as i32);
+                map.store(at, place.reshape(map.block()));
+            }
+        } else {
+            let [kv_head, token] = [kv_head, token].map(|x| x.cast::<i64>());
+            for (to, place, column) in places {
+                let [of_head, of_token] = to.strides;
+                let first = kv_head * of_head + token * of_token + column as i64;
+                store_rows(to.to, first, of_token, rows, place);
+            }
+        }
+        tma_store_wait_read(0);
+    }
+}

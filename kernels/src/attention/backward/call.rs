@@ -1,0 +1,376 @@
+//! Gradients as a program calls them.
+
+use std::sync::{Arc, PoisonError};
+
+use tilekit::LoadedKernel;
+use tilekit::prelude::*;
+
+use super::check::check_backward;
+use super::kernel::backward_arguments;
+use super::part::{GROUPS, block_stride, keys_of, queries_of};
+use super::table::{GradientInstance, Passes, gradients, passes};
+use crate::attention::call::{Attention, View};
+use crate::attention::check::{Checked, Strides};
+use crate::attention::dropout::Dropout;
+use crate::attention::error::Result;
+use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
+use crate::attention::options::Options;
+use crate::attention::plan::{Numbers, Tile};
+use crate::attention::table::Operand;
+use crate::attention::workspace::GradientRows;
+
+/// Gradients of Q, K and V, `[batch, heads, tokens, depth]` without gaps.
+pub struct Gradients<T> {
+    /// The gradient of Q.
+    pub dq: Buffer<T>,
+    /// The gradient of K: the sum over the query heads of its group.
+    pub dk: Buffer<T>,
+    /// The gradient of V: the sum over the query heads of its group.
+    pub dv: Buffer<T>,
+}
+
+/// The results of a forward pass, and the gradient of its output.
+#[derive(Clone, Copy)]
+pub struct Upstream<'a, T> {
+    /// The output.
+    pub out: &'a TensorView<'a, T>,
+    /// LSE of the output.
+    pub lse: &'a Buffer<f32>,
+    /// The gradient of the output, of its shape.
+    pub dout: &'a TensorView<'a, T>,
+}
+
+/// A call that has been checked.
+struct Call<'a, T> {
+    stream: &'a Stream,
+    qkv: [&'a View<'a, T>; 3],
+    upstream: Upstream<'a, T>,
+    gradients: [&'a View<'a, T>; 3],
+    options: &'a Options<'a>,
+    checked: Checked,
+}
+
+impl<T: Operand> Call<'_, T> {
+    /// Blocks of queries of a head.
+    fn block_stride(&self) -> usize {
+        let queries = self.qkv[0].place().shape[2];
+        let is_ragged = self.options.lengths.is_some();
+        block_stride(self.block(), queries, self.checked.sizes.batch, is_ragged)
+    }
+
+    /// Queries of a block.
+    fn block(&self) -> usize {
+        queries_of(self.checked.sizes.depths[0], self.options.dropout.is_some())
+    }
+}
+
+impl Attention {
+    /// Gradients of `[q, k, v]`, into new buffers. `options` are those of the forward pass, and `upstream` has its results.
+    ///
+    /// Three kernels are launched: row sums of dO · O, the main loop, and the rounding of dQ, which is accumulated in f32. dK and dV
+    /// are sums over the query heads of a group. A query that sees no key, and a key that no query sees, has a gradient of zeros. The gradient
+    /// of `options.sinks` and of `options.alibi` is not computed.
+    ///
+    /// Each stream keeps a workspace of `4 · depth + 8` bytes for each row of Q, of the largest call so far. It is allocated by the first
+    /// call that needs as much, which waits for the device: it may not happen while a graph is captured.
+    ///
+    /// ```
+    /// use tilekit::prelude::*;
+    /// use tilekit_kernels::attention::{Attention, Options, Upstream};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = Device::auto(); // a GPU where there is one, else the emulator
+    /// let stream = Stream::new(&device)?;
+    /// let attention = Attention::new(&device);
+    ///
+    /// // 2 query heads that share a head of keys and values; 40 tokens of 64 elements.
+    /// let x = Buffer::from_slice(&device, &vec![bf16::ONE; 2 * 40 * 64])?;
+    /// let (q, kv) = (x.view([1, 2, 40, 64]), x.view([1, 1, 40, 64]));
+    /// let options = Options { causal: true, ..Options::default() };
+    /// let forward = attention.forward(&stream, [&q, &kv, &kv], &options)?;
+    /// let upstream = Upstream { out: &forward.out.view([1, 2, 40, 64]), lse: &forward.lse, dout: &q };
+    /// let gradients = attention.backward(&stream, [&q, &kv, &kv], upstream, &options)?;
+    /// stream.synchronize()?;
+    /// // Equal values: the output depends on no score.
+    /// assert!(gradients.dq.to_vec()?.iter().all(|x| x.to_f32().abs() < 1e-3));
+    /// // The last key is seen by the last query of both heads, which give it 1/40 each.
+    /// let of_last = gradients.dv.to_vec()?[39 * 64].to_f32();
+    /// assert!((of_last - 2.0 / 40.0).abs() < 1e-3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::attention::Error::Argument) for an argument that is not supported; otherwise an error of the device.
+    pub fn backward<T: Operand>(
+        &self,
+        stream: &Stream,
+        qkv: [&View<'_, T>; 3],
+        upstream: Upstream<'_, T>,
+        options: &Options<'_>,
+    ) -> Result<Gradients<T>> {
+        let shapes = qkv.map(|view| view.place().shape.clone());
+        let buffer = |at: usize| Buffer::<T>::new(&self.device, shapes[at].iter().product());
+        let [dq, dk, dv] = [buffer(0)?, buffer(1)?, buffer(2)?];
+        let [of_q, of_k, of_v] = [
+            dq.view(&shapes[0][..]),
+            dk.view(&shapes[1][..]),
+            dv.view(&shapes[2][..]),
+        ];
+        self.backward_into(stream, qkv, upstream, [&of_q, &of_k, &of_v], options)?;
+        Ok(Gradients { dq, dk, dv })
+    }
+
+    /// Gradients of `[q, k, v]` into `[dq, dk, dv]`, whose strides follow the same rules. Gradients share no element with another
+    /// tensor; tensors may be interleaved.
+    ///
+    /// # Errors
+    /// As for [`backward`](Attention::backward).
+    pub fn backward_into<T: Operand>(
+        &self,
+        stream: &Stream,
+        qkv: [&View<'_, T>; 3],
+        upstream: Upstream<'_, T>,
+        gradients: [&View<'_, T>; 3],
+        options: &Options<'_>,
+    ) -> Result<()> {
+        let call = Call {
+            stream,
+            qkv,
+            upstream,
+            gradients,
+            options,
+            checked: check_backward(qkv, upstream, gradients, options)?,
+        };
+        match (options.softcap, options.alibi) {
+            (Some(_), _) => self.differentiate_beside_dropout::<T, Softcap>(&call, None),
+            (None, Some(slopes)) => {
+                self.differentiate_beside_dropout::<T, Alibi>(&call, Some(slopes))
+            }
+            (None, None) => self.differentiate_beside_dropout::<T, Plain>(&call, None),
+        }
+    }
+
+    /// [`backward_into`](Attention::backward_into) of [`forward_modified`](Attention::forward_modified).
+    ///
+    /// # Errors
+    /// As for [`backward`](Attention::backward); and `options` has neither `softcap` nor `alibi`.
+    pub fn backward_modified<T: Operand, M: Differentiable>(
+        &self,
+        stream: &Stream,
+        qkv: [&View<'_, T>; 3],
+        upstream: Upstream<'_, T>,
+        gradients: [&View<'_, T>; 3],
+        options: &Options<'_>,
+        data: Option<&Buffer<f32>>,
+    ) -> Result<()> {
+        crate::attention::error::expect(
+            options.softcap.is_none() && options.alibi.is_none(),
+            "options",
+            || "softcap or alibi beside a modifier".to_string(),
+            "the modifier alone: it can do both",
+        )?;
+        let call = Call {
+            stream,
+            qkv,
+            upstream,
+            gradients,
+            options,
+            checked: check_backward(qkv, upstream, gradients, options)?,
+        };
+        self.differentiate_beside_dropout::<T, M>(&call, data)
+    }
+
+    /// Launches the kernels of `M`, beside dropout if the options have it.
+    fn differentiate_beside_dropout<T: Operand, M: Differentiable>(
+        &self,
+        call: &Call<'_, T>,
+        data: Option<&Buffer<f32>>,
+    ) -> Result<()> {
+        match call.options.dropout {
+            Some(_) => self.differentiate::<T, Dropped<M>>(call, data),
+            None => self.differentiate::<T, M>(call, data),
+        }
+    }
+
+    /// Launches the three kernels.
+    fn differentiate<T: Operand, M: Differentiable>(
+        &self,
+        call: &Call<'_, T>,
+        data: Option<&Buffer<f32>>,
+    ) -> Result<()> {
+        let depths = call.checked.sizes.depths;
+        let passes = passes::<T>();
+        let of_depths = |passes: &(usize, Passes<T>)| {
+            passes.1.depths == depths && passes.1.queries == call.block()
+        };
+        let (index, passes) = passes
+            .into_iter()
+            .enumerate()
+            .find(of_depths)
+            .expect("the check of a call knows the depths of this table");
+        let rows = self.gradient_rows(call)?;
+        self.launch_begin(call, index, &passes, &rows)?;
+        // Without keys dQ is zero, as `backward_begin` left it, and there is neither dK nor dV.
+        if call.checked.sizes.keys > 0 {
+            self.launch_gradients::<T, M>(call, data, &rows)?;
+        }
+        self.launch_end(call, index, &passes, &rows)
+    }
+
+    fn launch_begin<T: Operand>(
+        &self,
+        call: &Call<'_, T>,
+        index: usize,
+        passes: &Passes<T>,
+        rows: &GradientRows,
+    ) -> Result<()> {
+        let begin = self.kernel::<T, _>("backward_begin", index, &passes.begin)?;
+        let Upstream { out, lse, dout } = call.upstream;
+        let (of_out, of_dout) = (Strides::of(out), Strides::of(dout));
+        let sizes = call.checked.sizes;
+        let nothing = &self.workspace(call.stream)?.nothing;
+        begin.launch(
+            call.stream,
+            grid([
+                sizes.queries.div_ceil(call.block()),
+                sizes.heads,
+                sizes.batch,
+            ]),
+            (
+                out,
+                dout,
+                lse,
+                &rows.delta,
+                &rows.log2_sum,
+                &rows.sums,
+                &rows.turns,
+                call.options
+                    .lengths
+                    .map_or(&nothing.0, |lengths| lengths.query_offsets),
+                sizes.queries as i32,
+                i32::from(call.options.lengths.is_some()),
+                call.qkv[0].place().shape[2] as i32,
+                call.block_stride() as i32,
+                of_out.batch as i64,
+                of_out.head as i64,
+                of_out.token as i64,
+                of_dout.batch as i64,
+                of_dout.head as i64,
+                of_dout.token as i64,
+            ),
+        )?;
+        Ok(())
+    }
+
+    fn launch_gradients<T: Operand, M: Differentiable>(
+        &self,
+        call: &Call<'_, T>,
+        data: Option<&Buffer<f32>>,
+        rows: &GradientRows,
+    ) -> Result<()> {
+        let Checked { sizes, mask, scale } = call.checked;
+        let is_ordered = call.options.deterministic;
+        let fits = |(_, instance): &(usize, GradientInstance<T>)| {
+            instance.depths == sizes.depths && instance.is_ordered == is_ordered
+        };
+        let mut instances = gradients::<T, M>().into_iter().enumerate();
+        let (index, instance) = instances
+            .find(fits)
+            .expect("the check of a call knows the depths of this table");
+        let kernel: LoadedKernel<_> =
+            self.kernel::<(T, M), _>("backward", index, &instance.instance)?;
+        let workspace = self.workspace(call.stream)?;
+        let (no_offsets, no_numbers) = &workspace.nothing;
+        let offsets = call.options.lengths.map_or([no_offsets; 2], |lengths| {
+            [lengths.query_offsets, lengths.key_offsets]
+        });
+        let block_keys = keys_of(sizes.depths[0]);
+        let tile = Tile {
+            rows: 1,
+            keys: block_keys,
+            pack: 1,
+        };
+        let [q, k, v] = call.qkv;
+        let [_, dk, dv] = call.gradients;
+        let (of_dk, of_dv) = (Strides::of(dk), Strides::of(dv));
+        kernel.launch(
+            call.stream,
+            grid([sizes.keys.div_ceil(block_keys), sizes.kv_heads, sizes.batch]),
+            backward_arguments!(
+                maps: [q, k, v, call.upstream.dout, dk, dv],
+                workspace: (&rows.log2_sum, &rows.delta, &rows.sums, &rows.turns),
+                offsets: [offsets[0], offsets[1]],
+                data: data.unwrap_or(no_numbers),
+                numbers: Numbers::new(sizes, mask, tile, size_of::<T>()),
+                is_ragged: call.options.lengths.is_some(),
+                block_stride: call.block_stride(),
+                factors: M::factors(scale, call.options.softcap.unwrap_or(1.0)),
+                scale: scale,
+                strides: [[of_dk.head, of_dk.token], [of_dv.head, of_dv.token]],
+                dropout: call.options.dropout
+            ),
+        )?;
+        Ok(())
+    }
+
+    fn launch_end<T: Operand>(
+        &self,
+        call: &Call<'_, T>,
+        index: usize,
+        passes: &Passes<T>,
+        rows: &GradientRows,
+    ) -> Result<()> {
+        let end = self.kernel::<T, _>("backward_end", index, &passes.end)?;
+        let dq = call.gradients[0];
+        let of_dq = Strides::of(dq);
+        let sizes = call.checked.sizes;
+        let nothing = &self.workspace(call.stream)?.nothing;
+        let halves = sizes.queries.div_ceil(call.block()) * GROUPS;
+        end.launch(
+            call.stream,
+            grid([halves, sizes.heads, sizes.batch]),
+            (
+                &rows.sums,
+                dq,
+                call.options
+                    .lengths
+                    .map_or(&nothing.0, |lengths| lengths.query_offsets),
+                sizes.queries as i32,
+                i32::from(call.options.lengths.is_some()),
+                call.block_stride() as i32,
+                call.checked.scale,
+                of_dq.batch as i64,
+                of_dq.head as i64,
+                of_dq.token as i64,
+            ),
+        )?;
+        Ok(())
+    }
+
+    /// The workspace for the rows of a call: that of an earlier call, if it is large enough.
+    fn gradient_rows<T: Operand>(&self, call: &Call<'_, T>) -> Result<Arc<GradientRows>> {
+        let shape = &call.qkv[0].place().shape;
+        let blocks = shape[0] * shape[1] * call.block_stride();
+        let rows = blocks * call.block();
+        let needed = [rows, rows * shape[3]];
+        let workspace = self.workspace(call.stream)?;
+        let mut kept = workspace
+            .gradients
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let room = kept.as_ref().map_or([0, 0], |kept| kept.room);
+        if let Some(kept) = kept
+            .as_ref()
+            .filter(|_| room[0] >= needed[0] && room[1] >= needed[1])
+        {
+            return Ok(Arc::clone(kept));
+        }
+        let larger = [0, 1].map(|at| room[at].max(needed[at]));
+        let made = Arc::new(GradientRows::new(&self.device, larger)?);
+        // Earlier launches may still use the smaller one.
+        call.stream.synchronize()?;
+        *kept = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}

@@ -1,0 +1,78 @@
+//! Checks of the arguments of a call for gradients.
+
+use tilekit::prelude::*;
+
+use super::call::Upstream;
+use super::table::passes;
+use crate::attention::check::{Checked, check, check_strides, extents};
+use crate::attention::error::{Result, expect};
+use crate::attention::options::Options;
+use crate::attention::overlap::{Elements, Overlap};
+use crate::attention::table::Operand;
+
+const GRADIENTS: [&str; 3] = ["dq", "dk", "dv"];
+
+/// Checks a call for gradients; the error names the first invalid argument.
+pub(super) fn check_backward<T: Operand>(
+    qkv: [&TensorView<'_, T>; 3],
+    upstream: Upstream<'_, T>,
+    gradients: [&TensorView<'_, T>; 3],
+    options: &Options<'_>,
+) -> Result<Checked> {
+    let Upstream { out, lse, dout } = upstream;
+    let checked = check(qkv, out, lse, options)?;
+    check_depths::<T>(checked.sizes.depths)?;
+    let like = |name: &'static str, view: &TensorView<'_, T>, of: &TensorView<'_, T>| {
+        let (found, expected) = (extents(name, view)?, &of.place().shape);
+        let is_same = found[..] == expected[..];
+        expect(
+            is_same,
+            name,
+            || format!("shape {found:?}"),
+            format!("{expected:?}"),
+        )?;
+        check_strides(name, view)
+    };
+    like("dout", dout, out)?;
+    for ((name, gradient), of) in GRADIENTS.into_iter().zip(gradients).zip(qkv) {
+        like(name, gradient, of)?;
+    }
+    let inputs = ["q", "k", "v", "out", "dout"];
+    let inputs = inputs.into_iter().zip([qkv[0], qkv[1], qkv[2], out, dout]);
+    let inputs: Vec<_> = inputs.collect();
+    for (at, gradient) in gradients.into_iter().enumerate() {
+        let name = GRADIENTS[at];
+        let elements = Elements::of(gradient);
+        expect(
+            elements.are_apart(),
+            name,
+            || format!("strides {:?}", gradient.place().strides),
+            "strides by which no two elements are in the same place",
+        )?;
+        let before = GRADIENTS.into_iter().zip(gradients).take(at);
+        for (other, view) in inputs.iter().copied().chain(before) {
+            let found = match elements.overlap(&Elements::of(view)) {
+                Overlap::None => continue,
+                Overlap::Some => format!("elements of `{other}`"),
+                Overlap::Unknown => format!("strides that may overlap `{other}`"),
+            };
+            expect(false, name, || found, "memory of its own")?;
+        }
+    }
+    Ok(checked)
+}
+
+fn check_depths<T: Operand>(depths: [usize; 2]) -> Result<()> {
+    let built: Vec<[usize; 2]> = passes::<T>().iter().map(|row| row.depths).collect();
+    let list: Vec<String> = built
+        .iter()
+        .map(|[depth, values]| format!("{depth}/{values}"))
+        .collect();
+    let [depth, values] = depths;
+    expect(
+        built.contains(&depths),
+        "q",
+        || format!("depth {depth} with values of {values}"),
+        format!("one that is built (depth/values): {}", list.join(", ")),
+    )
+}

@@ -1,0 +1,200 @@
+//! Blocks of keys whose gradients are computed: the queries that see them, and the addresses of rows.
+
+use std::marker::PhantomData;
+
+use tilekit::prelude::*;
+
+use crate::attention::mainloop::problem::ROWS;
+use crate::attention::masked::spans::{Lengths, Window};
+use crate::attention::modifier::{Modifier, Place};
+use crate::attention::plan::FAR;
+
+/// Heads of K and V with the blocks of their keys. Q is `[batch, heads, tokens, depth]`, and K and V have a head for `query_heads` of its.
+#[derive(Clone, Copy)]
+pub(super) struct KeyBlocks<M> {
+    pub(super) lengths: Lengths,
+    pub(super) window: Window,
+    /// Heads of K and V.
+    pub(super) kv_heads: Scalar<i32>,
+    /// Heads of Q for each of them.
+    pub(super) query_heads: Scalar<i32>,
+    /// Blocks of queries of a head of Q in the workspace.
+    pub(super) block_stride: Scalar<i32>,
+    pub(super) score_scale: Scalar<f32>,
+    pub(super) data: Ptr<f32>,
+    /// Queries and keys of a block.
+    pub(super) block: [usize; 2],
+    pub(super) modifier: PhantomData<fn() -> M>,
+}
+
+/// A block of keys, and its sequence.
+#[derive(Clone, Copy)]
+pub(super) struct KeyBlock {
+    pub(super) sequence: Scalar<i32>,
+    /// Its batch in the tensors.
+    pub(super) batch: Scalar<i32>,
+    /// Its first key in the sequence.
+    pub(super) first: Scalar<i32>,
+    pub(super) starts: [Scalar<i32>; 2],
+    pub(super) lengths: [Scalar<i32>; 2],
+}
+
+/// The blocks of queries `first..end` that see a block of keys.
+#[derive(Clone, Copy)]
+pub(super) struct Seeing {
+    pub(super) first: Scalar<i32>,
+    pub(super) end: Scalar<i32>,
+}
+
+/// The range of blocks in which every query sees every key of a warpgroup. The others need a mask.
+#[derive(Clone, Copy)]
+pub(super) struct Unmasked(pub(super) Scalar<i32>, pub(super) Scalar<i32>);
+
+/// For a key, or each key of a tensor: the queries from the first result up to the second see it.
+macro_rules! queries_of {
+    ($self:ident, $block:ident, $key:ident, $is_first_chunk:expr, $is_key:expr) => {{
+        let Window { left, right, chunk } = $self.window;
+        let [queries, keys] = $block.lengths;
+        let shift = keys - queries;
+        let of_chunk = $key / chunk * chunk;
+        // Positions before the first key belong to its chunk.
+        let from = select($is_first_chunk, -FAR, of_chunk);
+        let low = maximum(maximum($key - right, from) - shift, 0);
+        let high = minimum($key + left + 1, of_chunk + chunk) - shift;
+        [low, select($is_key, minimum(high, queries), 0)]
+    }};
+}
+
+impl<M: Modifier> KeyBlocks<M> {
+    #[device]
+    pub(super) fn block(self, number: Scalar<i32>, sequence: Scalar<i32>) -> KeyBlock {
+        let [starts, lengths] = self.lengths.of(sequence);
+        KeyBlock {
+            sequence,
+            batch: select(self.lengths.is_ragged, 0, sequence),
+            first: number * self.block[1],
+            starts,
+            lengths,
+        }
+    }
+
+    #[device]
+    fn queries(self, block: KeyBlock, key: Scalar<i32>) -> [Scalar<i32>; 2] {
+        let (is_first_chunk, is_key) = (key < self.window.chunk, key < block.lengths[1]);
+        queries_of!(self, block, key, is_first_chunk, is_key)
+    }
+
+    #[device]
+    fn queries_of_all(self, block: KeyBlock, key: Tensor<i32>) -> [Tensor<i32>; 2] {
+        let (is_first_chunk, is_key) = (key < self.window.chunk, key < block.lengths[1]);
+        queries_of!(self, block, key, is_first_chunk, is_key)
+    }
+
+    /// The blocks of queries that see a key of the block; none for a block past the end of its sequence.
+    #[device]
+    pub(super) fn seeing(self, block: KeyBlock) -> Seeing {
+        let [queries, keys] = self.block;
+        let last = minimum(block.first + keys, block.lengths[1]) - 1;
+        let [low, _] = self.queries(block, block.first);
+        let [_, high] = self.queries(block, last);
+        let first = low / queries;
+        let end = cdiv(maximum(high, 0), queries);
+        let is_there = block.first < block.lengths[1];
+        Seeing {
+            first,
+            end: select(is_there, maximum(end, first), first),
+        }
+    }
+
+    /// The blocks that need no mask for warpgroup `group`. Queries past the end of the sequence need none: their P is 0.
+    #[device]
+    pub(super) fn unmasked(self, block: KeyBlock, seeing: Seeing, group: usize) -> Unmasked {
+        if M::MASKS {
+            return Unmasked(seeing.end, seeing.end);
+        }
+        let queries = self.block[0];
+        let first = block.first + group * ROWS;
+        let last = first + (ROWS - 1);
+        let [low, _] = self.queries(block, last);
+        let [_, high] = self.queries(block, first);
+        let from = select(last < block.lengths[1], cdiv(low, queries), seeing.end);
+        let from = clamped(from, seeing.first, seeing.end);
+        let whole = maximum(high, 0) / queries;
+        let to = select(high >= block.lengths[0], seeing.end, whole);
+        Unmasked(from, clamped(to, from, seeing.end))
+    }
+
+    /// Whether queries `[1, columns]` see keys `[rows, 1]`.
+    #[device]
+    pub(super) fn sees(self, block: KeyBlock, key: Tensor<i32>, at: Place) -> Tensor<bool> {
+        let [low, high] = self.queries_of_all(block, key);
+        let [queries, keys] = block.lengths;
+        let query = at.query - (keys - queries);
+        let seen = (query >= low) & (query < high);
+        if M::MASKS { seen & M::sees(at) } else { seen }
+    }
+
+    /// The positions of the scores of query head `head`.
+    #[device]
+    pub(super) fn place(
+        self,
+        block: KeyBlock,
+        head: Scalar<i32>,
+        query: Tensor<i32>,
+        key: Tensor<i32>,
+    ) -> Place {
+        let [queries, keys] = block.lengths;
+        Place {
+            head: full([1, 1], head, key.layout()),
+            query: query + (keys - queries),
+            key,
+            scale: self.score_scale,
+            data: self.data,
+        }
+    }
+
+    /// The first block of queries of the sequence in head `head`, counted over all heads of all batches.
+    #[device]
+    pub(super) fn first_block(self, block: KeyBlock, head: Scalar<i32>) -> Scalar<i32> {
+        let heads = self.kv_heads * self.query_heads;
+        let line = block.batch * heads + head;
+        line * self.block_stride
+            + self
+                .lengths
+                .first_block(block.sequence, block.starts, self.block[0])
+    }
+
+    /// The index of the first block of keys that a query from `query` on sees.
+    #[device]
+    pub(super) fn first_seen(self, block: KeyBlock, query: Scalar<i32>) -> Scalar<i32> {
+        let Window { left, chunk, .. } = self.window;
+        let place = query + (block.lengths[1] - block.lengths[0]);
+        let of_chunk = maximum(place, 0) / chunk * chunk;
+        maximum(place - left, of_chunk) / self.block[1]
+    }
+}
+
+#[device]
+fn clamped(number: Scalar<i32>, low: Scalar<i32>, high: Scalar<i32>) -> Scalar<i32> {
+    minimum(maximum(number, low), high)
+}
+
+/// Stores the first `count` rows of `place` from `first` on, `stride` elements apart.
+#[device]
+pub(super) fn store_rows<T: Element>(
+    to: Ptr<T>,
+    first: Scalar<i64>,
+    stride: Scalar<i64>,
+    count: Scalar<i32>,
+    place: Smem<T>,
+) {
+    let columns = place.shape()[1] as usize;
+    // Consecutive lanes have consecutive 16 bytes of a row.
+    let lanes = 1 << (columns / 8).trailing_zeros().min(5);
+    let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
+    let row = arange(0..ROWS, Slice::new(1, layout.clone()));
+    let column = arange(0..columns, Slice::new(0, layout.clone())).expand_dims(0);
+    let at = (row.cast::<i64>() * stride + first).expand_dims(1) + column.cast::<i64>();
+    let rows = place.load(layout);
+    to.at(at).mask((row < count).expand_dims(1)).store(rows);
+}

@@ -1,0 +1,125 @@
+//! The instances of the backward pass, as data.
+
+use tilekit::CompiledKernel;
+use tilekit::prelude::*;
+
+use super::kernel::backward;
+use super::passes::{backward_begin, backward_end};
+use crate::attention::modifier::Differentiable;
+use crate::attention::plan::Tile;
+use crate::attention::table::{Instance, Operand};
+use crate::handles::handles;
+
+/// The parameters of `backward`.
+pub(super) type GradientHandles<T> = handles! {
+    q k v dout dk dv: TensorMap<T>,
+    dk_rows dv_rows: Ptr<T>,
+    log2_sum delta sums: Ptr<f32>,
+    turns query_offsets key_offsets: Ptr<i32>,
+    data: Ptr<f32>,
+    query_heads queries keys is_ragged left right chunk block_stride: Scalar<i32>,
+    log2_scale score_scale scale: Scalar<f32>,
+    dk_head_stride dk_token_stride dv_head_stride dv_token_stride seed: Scalar<i64>,
+    dropped: Scalar<i32>,
+};
+
+/// The parameters of `backward_begin`.
+pub(super) type BeginHandles<T> = handles! {
+    out dout: Ptr<T>,
+    lse delta log2_sum sums: Ptr<f32>,
+    turns query_offsets: Ptr<i32>,
+    queries is_ragged row_stride block_stride: Scalar<i32>,
+    out_batch out_head out_token dout_batch dout_head dout_token: Scalar<i64>,
+};
+
+/// The parameters of `backward_end`.
+pub(super) type EndHandles<T> = handles! {
+    sums: Ptr<f32>,
+    dq: Ptr<T>,
+    query_offsets: Ptr<i32>,
+    queries is_ragged block_stride: Scalar<i32>,
+    scale: Scalar<f32>,
+    batch_stride head_stride token_stride: Scalar<i64>,
+};
+
+/// The kernels before and after the main loop, for given depths.
+pub(super) struct Passes<T> {
+    pub(super) depths: [usize; 2],
+    /// Queries of a block.
+    pub(super) queries: usize,
+    pub(super) begin: Instance<BeginHandles<T>>,
+    pub(super) end: Instance<EndHandles<T>>,
+}
+
+/// An instance of the main loop.
+pub(super) struct GradientInstance<T> {
+    pub(super) depths: [usize; 2],
+    pub(super) is_ordered: bool,
+    pub(super) instance: Instance<GradientHandles<T>>,
+}
+
+/// An instance of a kernel that has no tile of queries.
+fn instance<H>(
+    depths: [usize; 2],
+    compile: fn(&Compiler) -> tilekit::Result<CompiledKernel<H>>,
+) -> Instance<H> {
+    Instance {
+        depths,
+        tile: Tile {
+            rows: 1,
+            keys: 0,
+            pack: 1,
+        },
+        is_causal: false,
+        compile,
+    }
+}
+
+macro_rules! passes {
+    ($($d:literal, $dv:literal, $queries:literal;)*) => {
+        vec![$(Passes {
+            depths: [$d, $dv],
+            queries: $queries,
+            begin: instance([$d, $dv], |compiler| backward_begin::<T, $d, $dv, $queries>.compile(compiler)),
+            end: instance([$d, $dv], |compiler| backward_end::<T, $d, $queries>.compile(compiler)),
+        }),*]
+    };
+}
+
+pub(super) fn passes<T: Operand>() -> Vec<Passes<T>> {
+    passes! {
+        64, 64, 128;
+        64, 64, 64;
+        96, 96, 64;
+        128, 128, 64;
+        192, 128, 64;
+        256, 256, 64;
+    }
+}
+
+macro_rules! gradients {
+    ($($d:literal, $dv:literal, $ordered:literal;)*) => {
+        vec![$(GradientInstance {
+            depths: [$d, $dv],
+            is_ordered: $ordered,
+            instance: instance([$d, $dv], |compiler| {
+                backward::<T, $d, $dv, $ordered, M>.compile(compiler)
+            }),
+        }),*]
+    };
+}
+
+pub(super) fn gradients<T: Operand, M: Differentiable>() -> Vec<GradientInstance<T>> {
+    gradients! {
+        64, 64, false;
+        64, 64, true;
+        96, 96, false;
+        96, 96, true;
+        128, 128, false;
+        128, 128, true;
+        192, 128, false;
+        192, 128, true;
+        256, 256, false;
+        256, 256, true;
+    }
+}

@@ -1,0 +1,145 @@
+//! Cases of attention forward, against f64.
+
+use tilekit::prelude::*;
+
+use super::kernel::{forward, reset};
+use crate::attention::mainloop::problem::ROWS;
+use crate::attention::plan::section_of;
+
+/// The inputs of a case.
+struct Attention {
+    heads: usize,
+    query_heads: usize,
+    tokens: usize,
+    depth: usize,
+    is_causal: bool,
+}
+
+impl Attention {
+    fn scale(&self) -> f64 {
+        1.0 / (self.depth as f64).sqrt()
+    }
+
+    /// Each row of the output in f64, and its LSE.
+    fn reference(&self, [q, k, v]: [&[f64]; 3]) -> (Vec<f64>, Vec<f64>) {
+        let (mut out, mut lse) = (Vec::new(), Vec::new());
+        for row in 0..self.heads * self.tokens {
+            let (head, at) = (row / self.tokens, row % self.tokens);
+            let base = head / self.query_heads * self.tokens;
+            let seen = if self.is_causal { at + 1 } else { self.tokens };
+            let of = |x: usize| x * self.depth..(x + 1) * self.depth;
+            let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+            let scores: Vec<f64> = (base..base + seen)
+                .map(|key| dot(&q[of(row)], &k[of(key)]) * self.scale())
+                .collect();
+            let max = scores.iter().copied().fold(f64::MIN, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
+            let mut sums = vec![0.0; self.depth];
+            for (weight, key) in weights.iter().zip(base..) {
+                for (sum, v) in sums.iter_mut().zip(&v[of(key)]) {
+                    *sum += weight * v;
+                }
+            }
+            let total: f64 = weights.iter().sum();
+            out.extend(sums.iter().map(|sum| sum / total));
+            lse.push(max + total.ln());
+        }
+        (out, lse)
+    }
+}
+
+/// The instance of `forward` for a type, depth and mask.
+fn attention<
+    T,
+    const D: usize,
+    const GROUPS: usize,
+    const KEYS: usize,
+    const CAUSAL: bool,
+    const TURNS: bool,
+>(
+    case: &mut Case,
+) -> CaseResult
+where
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
+{
+    let [heads, query_heads, tokens] =
+        ["heads", "query_heads", "tokens"].map(|name| case.size(name));
+    let attention = Attention {
+        heads,
+        query_heads,
+        tokens,
+        depth: D,
+        is_causal: CAUSAL,
+    };
+    let [of_q, of_kv] = [heads, heads / query_heads].map(|heads| [heads, tokens, D]);
+    let q = case.normal::<T>("q", of_q);
+    let [k, v] = ["k", "v"].map(|name| case.normal::<T>(name, of_kv));
+    let out = case.output::<T>("out", of_q);
+    let lse = case.output::<f32>("lse", [heads, tokens]);
+    let counter = case.output::<i32>("counter", [1]);
+    case.launch(reset, 1, (&counter,))?;
+    case.expect(&counter, |[_]| 0_i64, Exactly)?;
+    let tiles = tokens.div_ceil(GROUPS * ROWS) * heads;
+    // Small cases have few programs, so that each computes several tiles, and a section for each head.
+    let (programs, section) = if tiles < 16 {
+        (tiles.min(3), 1)
+    } else {
+        let head_bytes = 2 * tokens * D * size_of::<T>();
+        (tiles.min(132), section_of(heads, head_bytes, CAUSAL))
+    };
+    case.launch(
+        forward::<T, D, GROUPS, KEYS, CAUSAL, TURNS>,
+        programs,
+        (
+            &q,
+            &k,
+            &v,
+            &out,
+            &lse,
+            &counter,
+            heads as i32,
+            query_heads as i32,
+            tokens as i32,
+            section as i32,
+            (attention.scale() * LOG2_E) as f32,
+        ),
+    )?;
+    let numbers =
+        |x: &Input<T>| -> Vec<f64> { x.host().iter().map(|x| x.number().to_f64()).collect() };
+    let reference = || attention.reference([&numbers(&q)[..], &numbers(&k), &numbers(&v)]);
+    // P and results are rounded to `T`, an error of 2^-9 each.
+    let tolerance = Close {
+        relative: 8e-3,
+        absolute: 4e-3,
+    };
+    case.expect_part_in_units(&out, of_q, || reference().0, tolerance)?;
+    let tolerance = Close {
+        relative: 1e-5,
+        absolute: 1e-4,
+    };
+    case.expect_part_in_units(&lse, [heads, tokens], || reference().1, tolerance)?;
+    case.expect(&counter, |[_]| 0_i64, Exactly)?;
+    let products = 4 * heads * tokens * tokens * D;
+    case.does_tensor_flops::<T>(if CAUSAL { products / 2 } else { products });
+    case.moves_bytes(4 * size_of::<T>() * heads * tokens * D);
+    Ok(())
+}
+
+macro_rules! cases {
+    ($($name:ident: $ty:ty, $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal;)*) => {$(
+        #[case(sizes(heads = [2, 4, 1], query_heads = [1, 2, 1], tokens = [384, 533, 1]))]
+        fn $name(case: &mut Case) -> CaseResult {
+            attention::<$ty, $d, $groups, $keys, $causal, $turns>(case)
+        }
+    )*};
+}
+
+cases! {
+    forward_64: bf16, 64, 3, 128, false, true;
+    forward_64_causal: bf16, 64, 3, 128, true, true;
+    forward_128: bf16, 128, 2, 176, false, true;
+    forward_128_causal: bf16, 128, 2, 128, true, true;
+    forward_128_f16: f16, 128, 2, 128, false, true;
+    forward_256: bf16, 256, 2, 80, false, false;
+    forward_256_causal: bf16, 256, 2, 80, true, false;
+}

@@ -1,0 +1,78 @@
+//! Checks of the arguments of a call with 8-bit floats.
+
+use tilekit::prelude::*;
+
+use super::call_fp8::Factors;
+use super::table_fp8::narrow;
+use crate::attention::check::{Strides, check_built, check_factors, check_tensors};
+use crate::attention::error::{Result, expect};
+use crate::attention::options::Options;
+use crate::attention::plan::Sizes;
+
+/// Checks a call; the error names the first invalid argument.
+pub(super) fn check_fp8(
+    qkv: [&TensorView<'_, E4m3>; 3],
+    factors: &Factors<'_>,
+    out: &TensorView<'_, bf16>,
+    lse: &Buffer<f32>,
+    options: &Options<'_>,
+) -> Result<Sizes> {
+    let sizes = check_tensors(qkv, out, lse)?;
+    check_built(sizes.depths, narrow().iter().map(|row| row.depths))?;
+    expect(
+        sizes.queries == sizes.keys,
+        "k",
+        || format!("tokens {}", sizes.keys),
+        format!("{}, those of q, for 8-bit floats", sizes.queries),
+    )?;
+    for (name, view) in ["q", "k", "v"].into_iter().zip(qkv) {
+        check_heads(name, Strides::of(view))?;
+    }
+    check_heads("out", Strides::of(out))?;
+    for (name, buffer, heads) in [
+        ("factors.q", factors.q, sizes.heads),
+        ("factors.k", factors.k, sizes.kv_heads),
+        ("factors.v", factors.v, sizes.kv_heads),
+    ] {
+        let lines = sizes.batch * heads;
+        expect(
+            buffer.len() == lines,
+            name,
+            || format!("{} elements", buffer.len()),
+            format!("{lines}, one for each head of each batch"),
+        )?;
+    }
+    check_options(options, sizes.heads)?;
+    Ok(sizes)
+}
+
+/// Heads of all batches are one dimension of a tensor map.
+fn check_heads(name: &'static str, strides: Strides) -> Result<()> {
+    let Strides { batch, head, .. } = strides;
+    expect(
+        strides.is_one_head_after_another(),
+        name,
+        || format!("strides of {batch} elements between batches and {head} between heads"),
+        "heads of all batches that are equally far apart, for 8-bit floats",
+    )
+}
+
+fn check_options(options: &Options<'_>, heads: usize) -> Result<()> {
+    for (name, is_there) in [
+        ("options.window", options.window != [None, None]),
+        ("options.chunk", options.chunk.is_some()),
+        ("options.softcap", options.softcap.is_some()),
+        ("options.alibi", options.alibi.is_some()),
+        ("options.sinks", options.sinks.is_some()),
+        ("options.lengths", options.lengths.is_some()),
+        ("options.dropout", options.dropout.is_some()),
+    ] {
+        expect(
+            !is_there,
+            name,
+            || "a value".to_string(),
+            "none: 8-bit floats have `causal` and `scale` alone",
+        )?;
+    }
+    check_factors(options, heads)
+}

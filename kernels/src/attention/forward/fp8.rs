@@ -1,0 +1,70 @@
+//! Attention forward of 8-bit floats, for heads with as many queries as keys.
+
+use tilekit::prelude::*;
+
+use super::dense::Dense;
+use super::descale::Descale;
+use crate::attention::mainloop::attend::{Shape, attend, swizzle};
+use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::tiles::Tiles;
+
+/// Registers of a consumer thread, and of a producer thread. A warpgroup more, which transposes V, has the rest.
+const REGISTERS: [u32; 2] = [224, 24];
+
+/// [`forward`](super::kernel::forward) of e4m3 into bf16. Elements of Q, K and V are multiplied by the factors of their heads, of which
+/// `q_factors` has one for each head of Q, `k_factors` and `v_factors` for each head of K and V. P is rounded to e4m3 as well, 2^8 times as
+/// large, so that the largest of a row is 256.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(
+    <64, 2, 128, false, true>,
+    <64, 2, 128, true, true>,
+    <128, 2, 128, false, true>,
+    <128, 2, 128, true, true>,
+    <256, 2, 64, false, false>,
+    <256, 2, 64, true, false>
+))]
+pub fn forward_fp8<
+    const D: usize,
+    const GROUPS: usize,
+    const KEYS: usize,
+    const CAUSAL: bool,
+    const TURNS: bool,
+>(
+    #[block([1, ROWS, D], swizzle::<E4m3>(D, 3))] q: TensorMap<E4m3>,
+    #[block([1, KEYS, D], swizzle::<E4m3>(D, 3))] k: TensorMap<E4m3>,
+    #[block([1, KEYS, D], swizzle::<E4m3>(D, 3))] v: TensorMap<E4m3>,
+    #[block([1, ROWS, D], swizzle::<bf16>(D, 3))] out: TensorMap<bf16>,
+    lse: Ptr<f32>,
+    counter: Ptr<i32>,
+    q_factors: Ptr<f32>,
+    k_factors: Ptr<f32>,
+    v_factors: Ptr<f32>,
+    heads: i32,
+    query_heads: i32,
+    tokens: i32,
+    section: i32,
+    log2_scale: f32,
+) {
+    assume(tokens > 0);
+    let queries = GROUPS * ROWS;
+    let problem = Dense {
+        maps: [q, k, v],
+        out,
+        lse,
+        tiles: Tiles::new(cdiv(tokens, queries), heads, section),
+        query_heads,
+        tokens,
+        log2_scale,
+        is_causal: CAUSAL,
+        tile: [queries, KEYS],
+        descale: Some(Descale([q_factors, k_factors, v_factors])),
+    };
+    let shape = Shape {
+        depth: D,
+        values: D,
+        keys: KEYS,
+        turns: TURNS,
+        is_lazy: false,
+        registers: REGISTERS,
+    };
+    attend::<E4m3, Dense<E4m3, bf16>, GROUPS>(problem, shape, counter);
+}

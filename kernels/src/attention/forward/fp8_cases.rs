@@ -1,0 +1,127 @@
+//! Cases of attention forward of 8-bit floats, against f64.
+
+use tilekit::prelude::*;
+
+use super::fp8::forward_fp8;
+use super::kernel::reset;
+use crate::attention::mainloop::problem::ROWS;
+use crate::attention::plan::{Sizes, section_of};
+use crate::attention::reference::{self, Attention, FULL, numbers};
+
+/// The elements of `[heads, ..]`, times the factors of the heads.
+fn scaled(elements: &Input<E4m3>, factors: &Input<f32>) -> Vec<f64> {
+    let (elements, factors) = (numbers(elements), numbers(factors));
+    let of_head = elements.len() / factors.len();
+    let heads = elements.chunks(of_head).zip(factors);
+    heads
+        .flat_map(|(head, factor)| head.iter().map(move |x| x * factor))
+        .collect()
+}
+
+/// A case of one instance.
+fn attention<
+    const D: usize,
+    const GROUPS: usize,
+    const KEYS: usize,
+    const CAUSAL: bool,
+    const TURNS: bool,
+>(
+    case: &mut Case,
+) -> CaseResult {
+    let [heads, query_heads, tokens] =
+        ["heads", "query_heads", "tokens"].map(|name| case.size(name));
+    let kv_heads = heads / query_heads;
+    let sizes = Sizes {
+        batch: 1,
+        heads,
+        kv_heads,
+        queries: tokens,
+        keys: tokens,
+        depths: [D, D],
+    };
+    let setup = if CAUSAL { reference::CAUSAL } else { FULL };
+    let attention = Attention::new(sizes, setup);
+    let [of_q, of_kv] = [heads, kv_heads].map(|heads| [heads, tokens, D]);
+    let [q, k] = [("q", of_q), ("k", of_kv)].map(|(name, of)| case.normal::<E4m3>(name, of));
+    // No value is negative: each P is rounded with a relative error of 2^-4, and then so is the output.
+    let v = case.uniform::<E4m3>("v", of_kv, 0.0..2.0);
+    let factors = [
+        ("q_factors", heads),
+        ("k_factors", kv_heads),
+        ("v_factors", kv_heads),
+    ]
+    .map(|(name, heads)| case.uniform::<f32>(name, [heads], 0.5..2.0));
+    let out = case.output::<bf16>("out", of_q);
+    let lse = case.output::<f32>("lse", [heads, tokens]);
+    let counter = case.output::<i32>("counter", [1]);
+    case.launch(reset, 1, (&counter,))?;
+    let tiles = tokens.div_ceil(GROUPS * ROWS) * heads;
+    // Small cases have few programs, so that each computes several tiles, and a section for each head.
+    let (programs, section) = if tiles < 16 {
+        (tiles.min(3), 1)
+    } else {
+        (tiles.min(132), section_of(heads, 2 * tokens * D, CAUSAL))
+    };
+    case.launch(
+        forward_fp8::<D, GROUPS, KEYS, CAUSAL, TURNS>,
+        programs,
+        (
+            &q,
+            &k,
+            &v,
+            &out,
+            &lse,
+            &counter,
+            &factors[0],
+            &factors[1],
+            &factors[2],
+            heads as i32,
+            query_heads as i32,
+            tokens as i32,
+            section as i32,
+            (attention.scale() * LOG2_E) as f32,
+        ),
+    )?;
+    let made = std::sync::OnceLock::new();
+    let reference = || {
+        made.get_or_init(|| {
+            let [q, k, v] = [(&q, 0), (&k, 1), (&v, 2)].map(|(x, at)| scaled(x, &factors[at]));
+            attention.reference([&q, &k, &v], [&[], &[]])
+        })
+    };
+    // 2^-4 of P, 2^-9 of the output, and some where the 14 bits of a sum of products round P the other way.
+    let tolerance = Close {
+        relative: 0.07,
+        absolute: 1e-3,
+    };
+    case.expect_all(&out, || reference()[0].clone(), tolerance)?;
+    // Scores are such sums: on an H200 errors of LSE up to 7e-3 at depth 256.
+    let tolerance = Close {
+        relative: 1e-3,
+        absolute: 4e-3,
+    };
+    case.expect_all(&lse, || reference()[1].clone(), tolerance)?;
+    case.expect(&counter, |[_]| 0_i64, Exactly)?;
+    let products = 4 * heads * tokens * tokens * D;
+    case.does_tensor_flops::<E4m3>(if CAUSAL { products / 2 } else { products });
+    case.moves_bytes(heads * tokens * D * 3 + 2 * kv_heads * tokens * D);
+    Ok(())
+}
+
+macro_rules! cases {
+    ($($name:ident: $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal;)*) => {$(
+        #[case(sizes(heads = [2, 4, 1, 1, 8], query_heads = [1, 2, 1, 1, 8], tokens = [384, 533, 1, 63, 129]))]
+        fn $name(case: &mut Case) -> CaseResult {
+            attention::<$d, $groups, $keys, $causal, $turns>(case)
+        }
+    )*};
+}
+
+cases! {
+    forward_fp8_64: 64, 2, 128, false, true;
+    forward_fp8_64_causal: 64, 2, 128, true, true;
+    forward_fp8_128: 128, 2, 128, false, true;
+    forward_fp8_128_causal: 128, 2, 128, true, true;
+    forward_fp8_256: 256, 2, 64, false, false;
+    forward_fp8_256_causal: 256, 2, 64, true, false;
+}

@@ -1,0 +1,249 @@
+//! Attention to a cache of latent vectors as a program calls it.
+
+use tilekit::prelude::*;
+
+use super::check::{CheckedLatent, DEPTHS, RowOrder, check_latent};
+use super::deal::STEP;
+use super::kernel::decode_latent;
+use super::merge::merge_latent;
+use super::shape::PAGE;
+use crate::attention::call::{Attention, Forward, View};
+use crate::attention::check::Strides;
+use crate::attention::decode::table::instance;
+use crate::attention::error::Result;
+use crate::attention::mainloop::problem::ROWS;
+use crate::attention::table::Operand;
+use crate::attention::workspace::SplitRows;
+
+/// Columns of a program of `merge_latent`, and the most programs that take rows in turn: 16 on each SM.
+const MERGED_COLUMNS: usize = 128;
+const MERGERS: usize = 16 * 132;
+
+/// A cache of latent vectors (MLA): a row is the key of all heads, and its first 512 columns are the value.
+#[derive(Clone, Copy)]
+pub struct LatentCache<'a, T> {
+    /// Rows of 576 columns, `[pages, 1, 64, 576]`. Rows are contiguous; other strides are multiples of 16 bytes.
+    pub rows: &'a TensorView<'a, T>,
+    /// The length of each sequence in tokens, including those of the queries; on the device.
+    pub lengths: &'a Buffer<i32>,
+    /// The pages of each sequence, `[batch, pages]`; on the device. Entries past the last token are not read.
+    pub table: &'a Buffer<i32>,
+    /// Whether a kernel checks lengths and table first: a length beyond the room of its sequence, or a page outside of the cache, fails a
+    /// device assertion. Without the check nothing is read outside of the cache: a length beyond the room counts as the room, and a page outside of
+    /// the cache as zeros.
+    pub checked: bool,
+}
+
+/// A call that has been checked.
+struct Call<'a, T> {
+    stream: &'a Stream,
+    q: &'a View<'a, T>,
+    cache: &'a LatentCache<'a, T>,
+    out: &'a View<'a, T>,
+    lse: &'a Buffer<f32>,
+    checked: CheckedLatent,
+}
+
+impl Attention {
+    /// Attention of the last tokens of each sequence to its cache of latent vectors (MLA decode), into new buffers: `q` is `[batch, heads,
+    /// tokens, 576]` with at most 128 heads, already multiplied by the up-projection of keys, and the output `[batch, heads, tokens, 512]` is not
+    /// yet multiplied by that of values. The prefill, at depth 192 with values of 128, is [`forward`](Attention::forward).
+    ///
+    /// A token sees the keys up to its own. `scale` is the factor of scores: by default 1/√576, where models have that of their own depth, as
+    /// 1/√192. Heads and tokens of a sequence are rows that are equally far apart: heads inside of tokens, or tokens inside of heads.
+    ///
+    /// The keys of all sequences are divided evenly among CTAs, and a second kernel merges the results of sequences that several have.
+    /// Grid and workspace depend on shapes alone, so a captured graph can be replayed while lengths and pages change on the device. A
+    /// sequence without tokens gives rows of zeros and an LSE of -inf. The first call with given shapes compiles and allocates, which may not happen while a
+    /// graph is captured.
+    ///
+    /// ```
+    /// use tilekit::prelude::*;
+    /// use tilekit_kernels::attention::{Attention, LatentCache};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = Device::auto(); // a GPU where there is one, else the emulator
+    /// let stream = Stream::new(&device)?;
+    /// let attention = Attention::new(&device);
+    ///
+    /// // 3 pages of 64 tokens, of which the first sequence has two.
+    /// let of_cache = Buffer::from_slice(&device, &vec![bf16::ONE; 3 * 64 * 576])?;
+    /// let rows = of_cache.view([3, 1, 64, 576]);
+    /// let table = Buffer::from_slice(&device, &[2, 0, 1, 1])?;
+    /// let lengths = Buffer::from_slice(&device, &[70, 17])?;
+    /// let cache = LatentCache { rows: &rows, lengths: &lengths, table: &table, checked: true };
+    ///
+    /// // The next token of each, with 16 heads.
+    /// let of_queries = Buffer::from_slice(&device, &vec![bf16::ONE; 2 * 16 * 576])?;
+    /// let q = of_queries.view([2, 16, 1, 576]);
+    /// let result = attention.decode_latent(&stream, &q, &cache, Some(1.0 / 192_f32.sqrt()))?;
+    /// stream.synchronize()?;
+    /// assert!(result.out.to_vec()?.iter().all(|&x| x == bf16::ONE));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Argument`](crate::attention::Error::Argument) for an argument that is not supported; otherwise an error of the device.
+    pub fn decode_latent<T: Operand>(
+        &self,
+        stream: &Stream,
+        q: &View<'_, T>,
+        cache: &LatentCache<'_, T>,
+        scale: Option<f32>,
+    ) -> Result<Forward<T>> {
+        self.results(("q", q), DEPTHS[1], |out, lse| {
+            self.decode_latent_into(stream, q, cache, out, lse, scale)
+        })
+    }
+
+    /// [`decode_latent`](Attention::decode_latent) into `out`, whose rows are contiguous and whose other strides are multiples of 16 bytes, and into `lse`.
+    ///
+    /// # Errors
+    /// As for [`decode_latent`](Attention::decode_latent).
+    pub fn decode_latent_into<T: Operand>(
+        &self,
+        stream: &Stream,
+        q: &View<'_, T>,
+        cache: &LatentCache<'_, T>,
+        out: &View<'_, T>,
+        lse: &Buffer<f32>,
+        scale: Option<f32>,
+    ) -> Result<()> {
+        let call = Call {
+            stream,
+            q,
+            cache,
+            out,
+            lse,
+            checked: check_latent(q, cache, out, lse, scale)?,
+        };
+        let CheckedLatent {
+            batch,
+            pages,
+            of_cache,
+            ..
+        } = call.checked;
+        if cache.checked {
+            let counts = [batch, pages, PAGE, of_cache];
+            self.launch_check(stream, cache.lengths, Some(cache.table), counts)?;
+        }
+        self.launch_latent(&call)
+    }
+
+    fn launch_latent<T: Operand>(&self, call: &Call<'_, T>) -> Result<()> {
+        let CheckedLatent {
+            batch,
+            heads,
+            queries,
+            scale,
+            pages,
+            order,
+            ..
+        } = call.checked;
+        let instance = instance(DEPTHS, [STEP, 1], |compiler| {
+            decode_latent::<T>.compile(compiler)
+        });
+        let kernel = self.kernel::<T, _>("decode_latent", 0, &instance)?;
+        let row_tiles = (heads * queries).div_ceil(ROWS);
+        let resident = self.programs(&kernel, usize::from(u16::MAX))?;
+        let parts = (resident / row_tiles).max(1);
+        let pieces = (parts + batch - 1) * heads * queries;
+        let rows = self.split_rows(call.stream, [pieces, DEPTHS[1]])?;
+        let (q, cache) = (rows_of(call.q, order), pages_of(call.cache.rows));
+        let of_out = Strides::of(call.out);
+        kernel.launch(
+            call.stream,
+            parts * row_tiles,
+            (
+                &q,
+                &q,
+                &cache,
+                &cache,
+                call.out,
+                call.lse,
+                &rows.sums,
+                &rows.lse,
+                call.cache.lengths,
+                call.cache.table,
+                batch as i32,
+                heads as i32,
+                queries as i32,
+                row_tiles as i32,
+                order.token as i32,
+                order.head as i32,
+                pages as i32,
+                scale * LOG2_E as f32,
+                of_out.batch as i64,
+                of_out.head as i64,
+                of_out.token as i64,
+            ),
+        )?;
+        self.launch_merge_latent(call, &rows, parts)
+    }
+
+    fn launch_merge_latent<T: Operand>(
+        &self,
+        call: &Call<'_, T>,
+        rows: &SplitRows,
+        parts: usize,
+    ) -> Result<()> {
+        let CheckedLatent {
+            batch,
+            heads,
+            queries,
+            pages,
+            ..
+        } = call.checked;
+        let columns = DEPTHS[1];
+        let instance = instance(DEPTHS, [STEP, 1], |compiler| {
+            merge_latent::<T, { DEPTHS[1] }, MERGED_COLUMNS>.compile(compiler)
+        });
+        let kernel = self.kernel::<T, _>("merge_latent", 0, &instance)?;
+        let of_out = Strides::of(call.out);
+        kernel.launch(
+            call.stream,
+            grid([
+                (batch * heads * queries).min(MERGERS),
+                columns / MERGED_COLUMNS,
+            ]),
+            (
+                &rows.sums,
+                &rows.lse,
+                call.out,
+                call.lse,
+                call.cache.lengths,
+                batch as i32,
+                heads as i32,
+                queries as i32,
+                parts as i32,
+                pages as i32,
+                of_out.batch as i64,
+                of_out.head as i64,
+                of_out.token as i64,
+            ),
+        )?;
+        Ok(())
+    }
+}
+
+/// The view with heads and tokens as rows.
+fn rows_of<'a, T: DeviceElement>(view: &View<'a, T>, order: RowOrder) -> View<'a, T> {
+    let place = view.place();
+    let shape = &place.shape;
+    let rows = view
+        .source()
+        .view([shape[0], shape[1] * shape[2], shape[3]]);
+    rows.with_strides([place.strides[0], order.stride, 1])
+        .with_offset(place.offset)
+}
+
+/// The view of a cache without its one head.
+fn pages_of<'a, T: DeviceElement>(view: &View<'a, T>) -> View<'a, T> {
+    let place = view.place();
+    let shape = &place.shape;
+    let pages = view.source().view([shape[0], shape[2], shape[3]]);
+    pages
+        .with_strides([place.strides[0], place.strides[2], 1])
+        .with_offset(place.offset)
+}

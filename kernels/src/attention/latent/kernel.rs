@@ -1,0 +1,109 @@
+//! Attention of a few queries to a cache of latent vectors (MLA): a row is the key of all heads, and its first columns are the value.
+//!
+//! A CTA has 64 rows, which are heads of a token and tokens of a sequence, and loads each block of the cache once. Rows of 576 columns leave room for
+//! two blocks of 64 keys, and the accumulator of 512 columns takes half of all registers: so each of two warpgroups computes the scores of
+//! every other block, and half of the columns of P · V of every block. What a warpgroup needs of the other's block, P and the maxima, it gets
+//! through shared memory. While one waits for its softmax or its block, the tensor cores have the products of the other.
+//!
+//! The cost of a step of two blocks is 4352 cycles of the tensor cores, and a little more of shared memory: 2304 for Q · K with 64
+//! columns, 1024 for V, and 1152 for the loads. 64 rows or fewer are bound by memory bandwidth, 128 by the products.
+//!
+//! All sequences' keys lie end to end, and each part of the grid takes as many of them: see `deal.rs`.
+
+use tilekit::prelude::*;
+
+use super::deal::Deal;
+use super::loads::{LatentMaps, LatentTiles};
+use super::part::LatentPart;
+use super::rows::LatentRows;
+use super::shape::{HALF, PAGE, ROPE};
+use crate::attention::mainloop::attend::swizzle;
+use crate::attention::mainloop::problem::ROWS;
+
+/// Registers of a consumer thread, and of a producer thread.
+const REGISTERS: [u32; 2] = [240, 24];
+
+/// Attention of `queries` tokens of each sequence to its keys. `lengths` has the number of keys, including the queries' own.
+///
+/// Q is `[batch, rows, 576]`, and row `r` of it is token `r / token_rows % queries` and head `r / head_rows % heads`. The cache is `[pages, 64, 576]`; the row of `table_row`
+/// entries of `table` for a sequence names its pages. A query sees the keys up to its position; the last query has the last
+/// key's position. The program of a part and a tile of 64 rows, of `row_tiles`, is `part * row_tiles + tile`. A sequence of which a part has all keys
+/// goes to `out`, whose rows are the strides apart, and to `lse`, `[batch, heads, queries]`; the pieces of others go to `sums`, `[pieces, heads, queries, 512]`, and
+/// `lse_of_pieces`, which [`merge_latent`](super::merge::merge_latent) merges.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>, <f16>))]
+pub fn decode_latent<T: Float + WgmmaOperand<T, f32>>(
+    #[block([1, ROWS, HALF], swizzle::<T>(HALF, 3))] q: TensorMap<T>,
+    #[block([1, ROWS, ROPE], swizzle::<T>(ROPE, 3))] q_rope: TensorMap<T>,
+    #[block([1, PAGE, HALF], swizzle::<T>(HALF, 3))] cache: TensorMap<T>,
+    #[block([1, PAGE, ROPE], swizzle::<T>(ROPE, 3))] cache_rope: TensorMap<T>,
+    out: Ptr<T>,
+    lse: Ptr<f32>,
+    sums: Ptr<f32>,
+    lse_of_pieces: Ptr<f32>,
+    #[align(4)] lengths: Ptr<i32>,
+    #[align(4)] table: Ptr<i32>,
+    batch: i32,
+    heads: i32,
+    queries: i32,
+    row_tiles: i32,
+    token_rows: i32,
+    head_rows: i32,
+    table_row: i32,
+    log2_scale: f32,
+    #[multiple_of(8)] out_batch: i64,
+    #[multiple_of(8)] out_head: i64,
+    #[multiple_of(8)] out_token: i64,
+) {
+    assume((batch > 0) & (heads > 0) & (queries > 0) & (table_row > 0));
+    assume((row_tiles > 0) & (token_rows > 0) & (head_rows > 0));
+    // Barriers are there before the launch in front has ended.
+    let tiles = LatentTiles::<T>::alloc();
+    launch_dependents();
+    launch_wait();
+    let deal = |warps: usize| Deal {
+        lengths,
+        batch,
+        parts: num_programs(0) / row_tiles,
+        room: table_row * PAGE,
+        warps,
+    };
+    let part = program_id(0) / row_tiles;
+    let rows = LatentRows {
+        tile: program_id(0) % row_tiles,
+        heads,
+        queries,
+        token_rows,
+        head_rows,
+        out,
+        strides: [out_batch, out_head, out_token],
+        lse,
+        sums,
+        lse_of_pieces,
+    };
+    let maps = LatentMaps {
+        q: [q, q_rope],
+        cache: [cache, cache_rope],
+        table,
+        table_row,
+    };
+    let attend = |group: usize| {
+        let consumer = LatentPart {
+            tiles,
+            rows,
+            group,
+            log2_scale,
+        };
+        let deal = deal(4);
+        consumer.attend(deal, deal.span(part));
+    };
+    let [of_consumers, of_producer] = REGISTERS;
+    warp_specialize()
+        .registers(of_consumers)
+        .main(|| attend(0))
+        .worker(Warps(4).registers(of_consumers), || attend(1))
+        .worker(Warps(1).registers(of_producer), || {
+            let deal = deal(1);
+            maps.load(deal, deal.span(part), rows.tile, tiles);
+        })
+        .run();
+}

@@ -1,0 +1,264 @@
+//! A consumer warpgroup of `decode_latent`: the scores of every other block, and half of the columns of P · V.
+
+use tilekit::prelude::*;
+
+use super::deal::{Deal, Piece, STEP, Span};
+use super::loads::{LatentBlock, LatentTiles};
+use super::rows::LatentRows;
+use super::shape::{HALF, PAGE};
+use crate::attention::decode::cached::clear_from;
+use crate::attention::mainloop::problem::{Loads, ROWS};
+use crate::attention::mainloop::softmax::Softmax;
+
+/// A warpgroup of a CTA.
+#[derive(Clone, Copy)]
+pub(super) struct LatentPart<T> {
+    pub(super) tiles: LatentTiles<T>,
+    pub(super) rows: LatentRows<T>,
+    pub(super) group: usize,
+    pub(super) log2_scale: Scalar<f32>,
+}
+
+/// The loop-carried values.
+#[derive(Aggregate)]
+struct State {
+    softmax: Softmax,
+    /// P · V so far.
+    sums: Tensor<f32>,
+}
+
+/// A step of a piece.
+#[derive(Clone, Copy)]
+struct Step {
+    piece: Piece,
+    number: Scalar<i32>,
+    is_masked: bool,
+}
+
+impl Step {
+    /// The fill of the pipelines of blocks.
+    #[device]
+    fn fill(self) -> Scalar<i32> {
+        self.piece.fill + self.number - self.piece.from
+    }
+
+    /// The first key of a warpgroup's block.
+    #[device]
+    fn first_key(self, block: usize) -> Scalar<i32> {
+        self.number * STEP + block * PAGE
+    }
+}
+
+/// The block whose scores are computed: the columns behind the value, the warpgroup's half of the value, and the other half.
+struct Held<T: Element> {
+    rope: Full<Smem<T>>,
+    own: Full<Smem<T>>,
+    other: Full<Smem<T>>,
+}
+
+/// Q in shared memory.
+type Queries<T> = (Smem<T>, Smem<T>, Smem<T>);
+
+impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
+    #[device]
+    fn of_scores() -> Wgmma {
+        Wgmma::new([4, 1], [64, PAGE, 16])
+    }
+
+    #[device]
+    fn of_sums() -> Wgmma {
+        Wgmma::new([4, 1], [64, HALF, 16])
+    }
+
+    #[device]
+    fn of_rows() -> Slice {
+        Slice::new(1, Self::of_scores())
+    }
+
+    /// A factor of each row, for the accumulator.
+    #[device]
+    fn spread(of_rows: Tensor<f32>) -> Tensor<f32> {
+        of_rows
+            .expand_dims(1)
+            .convert_layout_trivial(Self::of_sums())
+    }
+
+    /// P as the operand of P · V.
+    #[device]
+    fn factor(powers: Tensor<T>) -> Tensor<T> {
+        powers.convert_layout_trivial(DotOperand::new(0, Self::of_sums(), 2))
+    }
+
+    /// Computes the pieces of a part.
+    #[device]
+    pub(super) fn attend(self, deal: Deal, span: Span) {
+        let queries = self.tiles.queries;
+        deal.each_piece(span, |piece| {
+            let asked = queries.consumer_wait(queries.of_fill(piece.round));
+            let scores = zeros::<f32>([ROWS, PAGE], Self::of_scores());
+            let mut state = State {
+                softmax: Softmax::none(scores, self.log2_scale, [ROWS, PAGE]),
+                sums: zeros::<f32>([ROWS, HALF], Self::of_sums()),
+            };
+            // The first query sees all keys of the steps before this one.
+            let seen = maximum(piece.keys - self.rows.queries + 1, 0);
+            let edge = minimum(maximum(seen / STEP, piece.from), piece.to);
+            let step = |number: Scalar<i32>, is_masked: bool| Step {
+                piece,
+                number,
+                is_masked,
+            };
+            for number in range(piece.from, edge) {
+                state = self.step(step(number, false), asked.tiles, state);
+            }
+            for number in range(edge, piece.to) {
+                state = self.step(step(number, true), asked.tiles, state);
+            }
+            queries.consumer_release(asked);
+            self.finish(piece, state);
+        });
+    }
+
+    #[device]
+    fn step(self, step: Step, q: Queries<T>, state: State) -> State {
+        match self.group {
+            0 => self.first_step(step, q, state),
+            _ => self.second_step(step, q, state),
+        }
+    }
+
+    /// A step of the warpgroup that has the first block: its own, then the other's.
+    #[device]
+    fn first_step(self, step: Step, q: Queries<T>, state: State) -> State {
+        let State { mut softmax, sums } = state;
+        let [own, other] = self.tiles.blocks;
+        let (scores, held) = self.scores(step, q, own);
+        let scores = self.masked(step, scores.wait_all());
+        own.rope.consumer_release(held.rope);
+        own.halves[1].consumer_release(held.other);
+        let rescale = softmax.grow(scores, true);
+        let powers = softmax.add(scores, rescale, ROWS).cast::<T>();
+        self.give(powers, softmax);
+
+        self.clear(step, 0, held.own.tiles);
+        let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
+        let sums = sums.mma(Self::factor(powers), held.own.tiles);
+        self.tiles.ready[1].sync();
+        let rescale = softmax.follow(self.tiles.maxima.load(Self::of_rows()), ROWS);
+        let others = other.halves[0].consumer_wait(other.halves[0].of_fill(step.fill()));
+        let sums = sums.wait_all();
+        own.halves[0].consumer_release(held.own);
+        self.clear(step, 1, others.tiles);
+        let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
+        let sums = sums.mma(self.tiles.powers, others.tiles).wait_all();
+        other.halves[0].consumer_release(others);
+        State { softmax, sums }
+    }
+
+    /// A step of the warpgroup that has the second block: the other's P · V is in flight during its own softmax.
+    #[device]
+    fn second_step(self, step: Step, q: Queries<T>, state: State) -> State {
+        let State { mut softmax, sums } = state;
+        let [other, own] = self.tiles.blocks;
+        let (scores, held) = self.scores(step, q, own);
+        self.tiles.ready[0].sync();
+        let rescale = softmax.follow(self.tiles.maxima.load(Self::of_rows()), ROWS);
+        let others = other.halves[1].consumer_wait(other.halves[1].of_fill(step.fill()));
+        self.clear(step, 0, others.tiles);
+        let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
+        let sums = sums.mma(self.tiles.powers, others.tiles);
+
+        let scores = self.masked(step, scores.wait_older_than(1));
+        own.rope.consumer_release(held.rope);
+        own.halves[0].consumer_release(held.other);
+        let rescale = softmax.grow(scores, true);
+        let powers = softmax.add(scores, rescale, ROWS).cast::<T>();
+        let sums = sums.wait_all();
+        other.halves[1].consumer_release(others);
+        self.give(powers, softmax);
+        self.clear(step, 1, held.own.tiles);
+        let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
+        let sums = sums.mma(Self::factor(powers), held.own.tiles).wait_all();
+        own.halves[1].consumer_release(held.own);
+        State { softmax, sums }
+    }
+
+    /// Starts Q · K of the warpgroup's own block.
+    #[device]
+    fn scores(
+        self,
+        step: Step,
+        (left, right, rope): Queries<T>,
+        block: LatentBlock<T>,
+    ) -> (Accumulator<f32>, Held<T>) {
+        let [of_own, of_other] = [self.group, 1 - self.group];
+        let wait = |part: Loads<T>| part.consumer_wait(part.of_fill(step.fill()));
+        let scores = Accumulator::<f32>::zeros([ROWS, PAGE], Self::of_scores());
+        let of_rope = wait(block.rope);
+        let scores = scores.mma(rope, of_rope.tiles.transpose());
+        let own = wait(block.halves[of_own]);
+        let scores = scores.mma([left, right][of_own], own.tiles.transpose());
+        let other = wait(block.halves[of_other]);
+        let scores = scores.mma([left, right][of_other], other.tiles.transpose());
+        let held = Held {
+            rope: of_rope,
+            own,
+            other,
+        };
+        (scores, held)
+    }
+
+    /// The scores of the warpgroup's own block, -inf where a row does not see a key.
+    #[device]
+    fn masked(self, step: Step, scores: Tensor<f32>) -> Tensor<f32> {
+        if !step.is_masked {
+            return scores;
+        }
+        let row = self.rows.row(Self::of_rows());
+        let [_, token] = self.rows.place(row);
+        let place = token + (step.piece.keys - self.rows.queries);
+        let end = minimum(place + 1, step.piece.keys);
+        let first = step.first_key(self.group);
+        let key = first + arange(0..PAGE, Slice::new(0, Self::of_scores()));
+        let is_seen = key.expand_dims(0) < end.expand_dims(1);
+        select(is_seen, scores, f32::NEG_INFINITY)
+    }
+
+    /// Gives P and the maxima after it to the other warpgroup.
+    #[device]
+    fn give(self, powers: Tensor<T>, softmax: Softmax) {
+        let LatentTiles {
+            powers: tile,
+            maxima,
+            ready,
+            ..
+        } = self.tiles;
+        tile.store(powers);
+        maxima.store(softmax.maxima());
+        fence_async_shared();
+        ready[self.group].arrive();
+    }
+
+    /// Clears the values behind the last key in block `block` of a step: memory there may hold NaN, and P of 0 times NaN is NaN.
+    #[device]
+    fn clear(self, step: Step, block: usize, values: Smem<T>) {
+        if step.is_masked {
+            clear_from(values, step.piece.keys - step.first_key(block));
+        }
+    }
+
+    /// Stores the results of a piece: to the output, if it has all keys of the sequence.
+    #[device]
+    fn finish(self, piece: Piece, state: State) {
+        let State { softmax, sums } = state;
+        let LatentTiles { totals, both, .. } = self.tiles;
+        let own = softmax.total();
+        totals[self.group].store(own);
+        both.sync();
+        let total = own + totals[1 - self.group].load(Self::of_rows());
+        let sink = full([ROWS], f32::NEG_INFINITY, Self::of_rows());
+        let (factor, log_sum_exp) = softmax.normalize(total, sink);
+        let sums = sums * Self::spread(factor);
+        self.rows.store(piece, self.group, sums, log_sum_exp);
+    }
+}

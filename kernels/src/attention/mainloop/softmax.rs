@@ -1,0 +1,180 @@
+//! The online softmax.
+
+use tilekit::prelude::*;
+
+/// The state of the online softmax of each row: P is 2 to the power of each score minus `max`. A thread sums its own elements of a
+/// row; the sums of the four threads that share a row are added at the end.
+#[derive(Clone, Copy, Aggregate)]
+pub(in crate::attention) struct Softmax {
+    log2_scale: Scalar<f32>,
+    max: Tensor<f32>,
+    sum: Tensor<f32>,
+    keys: usize,
+    /// P is larger by 2 to this power.
+    shift: f32,
+}
+
+/// The exponent of 2 by which scores may exceed the maximum that is subtracted from them: 2^8 of a row of ones stays exact in the f32
+/// sums, and far from the largest number of f16.
+const GROWTH: f32 = 8.0;
+
+/// The maximum of a row that has seen no key yet: finite, and still so when multiplied by any scale of scores.
+pub(in crate::attention) const LEAST: f32 = -1e30;
+
+/// The power of 2 by which P is larger that is rounded to e4m3, whose largest number is 448, so that small P keep their bits.
+const SHIFT: f32 = 8.0;
+
+/// What is added to scores so that the maximum becomes 0, or `shift`.
+#[device]
+fn offset(max: Tensor<f32>, log2_scale: Scalar<f32>, shift: f32) -> Tensor<f32> {
+    let least = -(max * log2_scale).expand_dims(1);
+    if shift == 0.0 { least } else { least + shift }
+}
+
+/// The sum of each thread's elements of a row, as `[4, rows]`: the columns of a row are groups of eight, and four threads have two
+/// columns of each.
+#[device]
+fn sum_of_threads(powers: Tensor<f32>, rows: usize, keys: usize) -> Tensor<f32> {
+    let columns = powers.permute([1, 0]).reshape([keys / 8, 4, 2, rows]);
+    columns.sum(2).sum(0)
+}
+
+impl Softmax {
+    /// The state after the first scores, `[rows, keys]`, and their P. A row whose first block is masked entirely has the maximum `least`,
+    /// which is finite, so that no NaN arises.
+    #[device]
+    pub(super) fn first(
+        scores: Tensor<f32>,
+        log2_scale: Scalar<f32>,
+        least: f32,
+        [rows, keys]: [usize; 2],
+        is_shifted: bool,
+    ) -> (Self, Tensor<f32>) {
+        let shift = if is_shifted { SHIFT } else { 0.0 };
+        let max = maximum(scores.max(1), least);
+        let least = offset(max, log2_scale, shift);
+        let powers = fma(scores, log2_scale, least).exp2();
+        let sum = sum_of_threads(powers, rows, keys);
+        let softmax = Softmax {
+            log2_scale,
+            max,
+            sum,
+            keys,
+            shift,
+        };
+        (softmax, powers)
+    }
+
+    /// The state before the first scores, of which `zeros` has the shape and layout.
+    #[device]
+    pub(in crate::attention) fn none(
+        zeros: Tensor<f32>,
+        log2_scale: Scalar<f32>,
+        [rows, keys]: [usize; 2],
+    ) -> Self {
+        Softmax {
+            log2_scale,
+            max: full([rows], LEAST, Slice::new(1, zeros.layout())),
+            sum: sum_of_threads(zeros, rows, keys),
+            keys,
+            shift: 0.0,
+        }
+    }
+
+    /// The maximum of each row.
+    pub(in crate::attention) fn maxima(self) -> Tensor<f32> {
+        self.max
+    }
+
+    /// Goes on from maxima that are not below these; returns the factor that rescales the accumulator so far.
+    #[device]
+    pub(in crate::attention) fn follow(&mut self, max: Tensor<f32>, rows: usize) -> Tensor<f32> {
+        let scale = ((self.max - max) * self.log2_scale).exp2();
+        self.max = max;
+        self.sum *= self.spread(scale, rows);
+        scale
+    }
+
+    /// A factor of each row, for the sums of threads.
+    #[device]
+    fn spread(self, scale: Tensor<f32>, rows: usize) -> Tensor<f32> {
+        let of_sums = self.sum.layout();
+        scale.reshape([1, rows]).convert_layout_trivial(of_sums)
+    }
+
+    /// Updates the maxima with further scores; returns the factor that rescales the accumulator so far. If `is_lazy`, the factor is
+    /// 1 while the maximum has grown by less than [`GROWTH`]: P is then at most 2 to that power, and the division at the end
+    /// cancels it.
+    #[device]
+    pub(in crate::attention) fn grow(&mut self, scores: Tensor<f32>, is_lazy: bool) -> Tensor<f32> {
+        let mut max = maximum(self.max, scores.max(1));
+        if is_lazy {
+            let growth = (max - self.max) * self.log2_scale;
+            max = select(growth > GROWTH, max, self.max);
+        }
+        let scale = ((self.max - max) * self.log2_scale).exp2();
+        self.max = max;
+        scale
+    }
+
+    /// P of the scores that were given to [`Softmax::grow`], with the factor that it returned.
+    #[device]
+    pub(in crate::attention) fn add(
+        &mut self,
+        scores: Tensor<f32>,
+        scale: Tensor<f32>,
+        rows: usize,
+    ) -> Tensor<f32> {
+        let least = offset(self.max, self.log2_scale, self.shift);
+        let powers = fma(scores, self.log2_scale, least).exp2();
+        self.sum = self.sum * self.spread(scale, rows) + sum_of_threads(powers, rows, self.keys);
+        powers
+    }
+
+    /// The sum of each row, and the logarithm of the sum of the exponentials of its scores (LSE).
+    #[device]
+    pub(in crate::attention) fn finish(self) -> (Tensor<f32>, Tensor<f32>) {
+        let total = self.total();
+        let mut log2_sum = self.max * self.log2_scale + total.log2_approx();
+        if self.shift != 0.0 {
+            log2_sum -= self.shift;
+        }
+        (total, log2_sum * std::f32::consts::LN_2)
+    }
+
+    /// The factor that normalizes each row of P · V, and LSE. A row without keys has a factor of 0 and an LSE of -inf. The sum has an
+    /// additional term, e to the power of `sink` (-inf for none), that has no value.
+    #[device]
+    pub(in crate::attention) fn finish_with_sink(
+        self,
+        sink: Tensor<f32>,
+    ) -> (Tensor<f32>, Tensor<f32>) {
+        self.normalize(self.total(), sink)
+    }
+
+    /// The sum of each row.
+    #[device]
+    pub(in crate::attention) fn total(self) -> Tensor<f32> {
+        let total = self.sum.sum(0);
+        total.convert_layout_trivial(self.max.layout())
+    }
+
+    /// [`finish_with_sink`](Softmax::finish_with_sink) of rows with these sums.
+    #[device]
+    pub(in crate::attention) fn normalize(
+        self,
+        total: Tensor<f32>,
+        sink: Tensor<f32>,
+    ) -> (Tensor<f32>, Tensor<f32>) {
+        let (max, sink) = (self.max * self.log2_scale, sink * LOG2_E as f32);
+        let high = maximum(max, sink);
+        let scale = (max - high).exp2();
+        let total = total * scale + (sink - high).exp2();
+        let has_keys = total > 0.0;
+        let lse = (high + total.log2_approx()) * std::f32::consts::LN_2;
+        (
+            select(has_keys, scale / total, 0.0),
+            select(has_keys, lse, f32::NEG_INFINITY),
+        )
+    }
+}

@@ -1,0 +1,7 @@
+//! Attention forward of any shape: masks, sequences of several lengths, strides, and scores that a type changes.
+
+mod cases;
+pub mod kernel;
+pub(super) mod spans;
+
+pub use kernel::forward_masked;
