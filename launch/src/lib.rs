@@ -9,6 +9,7 @@
 //! - [`Prepared`]: a launch that was checked, to be repeated with tensors of the same shapes elsewhere.
 //! - [`Queue`]: a stream of somebody else's in a [`Context`] of somebody else's; neither is destroyed.
 //! - [`DevRef`], [`DevMut`], [`View`], [`ViewMut`]: memory of the device, borrowed, and tensors in it.
+//! - [`nvtx`]: names that profilers show beside launches.
 //! - [`Error`]: one line with kernel, argument, what was found, what is expected and the help.
 
 mod argument;
@@ -22,6 +23,7 @@ mod expression;
 mod json;
 mod limits;
 mod manifest;
+pub mod nvtx;
 mod prepared;
 mod process;
 mod program;

@@ -9,6 +9,7 @@ use crate::context::{Context, Queue};
 use crate::driver::{Driver, FunctionHandle, LaunchShape, MapShape};
 use crate::error::Error;
 use crate::manifest::{Parameter, Role};
+use crate::nvtx;
 use crate::program::about;
 
 /// A launch whose shapes, strides, types and whole numbers were checked by [`Program::prepare`](crate::Program::prepare). It is
@@ -91,6 +92,7 @@ impl<'p> Prepared<'p> {
         self.place(driver, values)?;
         let _entered = self.context.enter(driver).map_err(|f| about(kernel, f))?;
         let mut pointers = self.block.pointers(&kernel.manifest.parameters);
+        let _range = nvtx::range(&kernel.manifest.entry);
         // SAFETY: as in `Program::launch`: the function is of the context, which is current, and was loaded for good.
         let launched =
             unsafe { driver.enqueue(&self.shape, self.function, queue.stream(), &mut pointers) };

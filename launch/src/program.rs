@@ -12,6 +12,7 @@ use crate::context::{Context, Queue};
 use crate::driver::{Driver, Failure, FunctionHandle, LaunchShape};
 use crate::error::Error;
 use crate::manifest::Manifest;
+use crate::nvtx;
 use crate::prepared::Prepared;
 
 /// Bytes at an address that is a multiple of 16, as the driver wants a cubin:
@@ -104,6 +105,7 @@ impl Program {
         let function = self.function(kernel, driver, context, Some(queue))?;
         let mut pointers = block.pointers(&manifest.parameters);
         let shape = shape_in(manifest, grid, queue);
+        let _range = nvtx::range(&manifest.entry);
         // SAFETY: the function is of the context, which is current, and so is the stream by the word of who made the queue;
         // the pointers are those of the manifest's parameters, which are the function's.
         let launched = unsafe { driver.enqueue(&shape, function, queue.stream(), &mut pointers) };

@@ -16,7 +16,7 @@ use tilekit_launch::{Aligned, Argument, Bf16, Context, DevMut, DevRef, Kind, Pro
 
 /// What the tests start, each in a process of its own.
 const SCENARIOS: &[(&str, fn())] =
-    named![scenarios: softmax_twice, matmul_twice, softmax_fails, matmul_fails, captured];
+    named![scenarios: softmax_twice, matmul_twice, softmax_fails, matmul_fails, captured, ranges];
 
 /// The tests; a panic fails them.
 const TESTS: &[(&str, fn())] = named![
@@ -24,6 +24,8 @@ const TESTS: &[(&str, fn())] = named![
     tensor_maps_are_made_once_and_clusters_said,
     what_stops_a_launch_is_named,
     nothing_is_loaded_while_a_stream_is_captured,
+    launches_are_in_ranges_of_a_profiler,
+    a_profiler_that_takes_nothing_is_left_alone,
 ];
 
 fn main() {
@@ -177,9 +179,75 @@ fn nothing_is_loaded_while_a_stream_is_captured() {
     assert_eq!(launches, 1, "after `warm` it is launched: {asked:?}");
 }
 
+/// What a profiler is told while the scenario of ranges runs.
+fn profiled(library: &str, variables: &[(&str, &str)]) -> (String, Vec<String>) {
+    let parameters = ("TILEKIT_FAKE_PARAMETERS", "8,8,8,4,4");
+    let mut given = vec![parameters, ("NVTX_INJECTION64_PATH", library)];
+    given.extend(variables);
+    let (printed, mut asked) = run("ranges", fake(), &given);
+    let shown = ["domain", "push", "pop", "mark", "launch"];
+    asked.retain(|line| shown.iter().any(|word| line.starts_with(word)));
+    for line in &mut asked {
+        if line.starts_with("launch") {
+            line.truncate("launch softmax_bf16_4096_8".len());
+        }
+    }
+    (printed, asked)
+}
+
+fn launches_are_in_ranges_of_a_profiler() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake_profiler.c");
+    let profiler = stand_in::build(&source, Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let profiler = profiler.display().to_string();
+    let (printed, asked) = profiled(&profiler, &[]);
+    assert_eq!(printed.trim(), "true");
+    let expected = [
+        "domain tilekit",
+        "push layer 0",
+        "mark début",
+        "push softmax_bf16_4096_8",
+        "launch softmax_bf16_4096_8",
+        "pop",
+        "push inner",
+        "pop",
+        "pop",
+        "push softmax_bf16_4096_8",
+        "launch softmax_bf16_4096_8",
+        "pop",
+    ];
+    assert_eq!(asked, expected);
+    let (_, asked) = profiled(&profiler, &[("TILEKIT_FAKE_NVTX", "marks")]);
+    let launch = "launch softmax_bf16_4096_8";
+    assert_eq!(asked, ["domain tilekit", "mark début", launch, launch]);
+    let (printed, asked) = profiled(&profiler, &[("TILEKIT_FAKE_NVTX", "refuse")]);
+    assert_eq!(printed.trim(), "false");
+    assert_eq!(asked, [launch, launch]);
+}
+
+fn a_profiler_that_takes_nothing_is_left_alone() {
+    let driver = fake().display().to_string();
+    for library in ["", "libnothing_of_this_name.so", &driver] {
+        let (printed, asked) = profiled(library, &[]);
+        assert_eq!(printed.trim(), "false", "{library}");
+        assert_eq!(asked.len(), 2, "{library}: {asked:?}");
+    }
+}
+
 /// What runs in a process of its own.
 mod scenarios {
     use super::{Argument, Bf16, Context, DevMut, DevRef, Kind, MATMUL, Queue, SOFTMAX};
+    use tilekit_launch::nvtx;
+
+    pub(super) fn ranges() {
+        println!("{}", nvtx::is_listening());
+        let queue = queue(0xab).expect("the stand-in takes it");
+        let layer = nvtx::range("layer 0");
+        nvtx::mark("début\0 and what is behind a NUL");
+        softmax(&queue).expect("the stand-in takes it");
+        drop(nvtx::range("inner"));
+        drop(layer);
+        softmax(&queue).expect("the stand-in takes it");
+    }
 
     fn queue(stream: usize) -> Result<Queue<'static>, tilekit_launch::Error> {
         let context = Context::primary(0)?;

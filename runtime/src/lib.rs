@@ -78,6 +78,7 @@
 //! - [`library`]: pipelines, tile schedulers and epilogues, written in the language.
 //! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel; [`Peer`] and [`Gemm`]: what `bench` times beside it.
 //! - [`World`], [`Symmetric`]: several devices of one host, whose kernels access each other's memory.
+//! - [`nvtx`]: names that profilers show beside launches.
 //! - [`Error`]: everything that can go wrong, each with a help.
 
 mod advice;
@@ -111,6 +112,7 @@ mod unified;
 mod world;
 
 pub use ::diag;
+pub use ::launch::nvtx;
 pub use ::layout;
 pub use ::library;
 pub use ::target;

@@ -18,11 +18,12 @@ macro_rules! named {
 }
 pub(crate) use named;
 
-/// Compiles the stand-in of this source into `folder`. The compiler is the one that Rust links with.
+/// Compiles the stand-in of this source into `folder`, as a library of the source's name. The compiler is the one that Rust links with.
 #[track_caller]
 pub(crate) fn build(source: &Path, folder: &Path) -> PathBuf {
-    let library = folder.join("libfake_driver.so");
-    let unfinished = folder.join(format!("libfake_driver.{}.so", std::process::id()));
+    let name = source.file_stem().expect("a file").display().to_string();
+    let library = folder.join(format!("lib{name}.so"));
+    let unfinished = folder.join(format!("lib{name}.{}.so", std::process::id()));
     let output = Command::new("cc")
         .args(["-shared", "-fPIC", "-o"])
         .args([&unfinished, source])

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use ::launch::nvtx;
 use library::schedule::Resident;
 
 use crate::backend::{AnyFunction, Backend, On};
@@ -185,6 +186,7 @@ impl Entry {
         let shape = &self.shape;
         let in_flight = stream.in_flight();
         let overlaps = in_flight.next(&shape.name, shape.overlaps_previous, parameters)?;
+        let _range = nvtx::range(&shape.name);
         match both {
             On::Cuda((stream, function)) => {
                 kept::note(|| function.code());

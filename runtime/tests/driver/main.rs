@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use stand_in::{Ran, hex, named, tiled_map};
 
-const SCENARIOS: &[(&str, fn())] = named![scenarios: run_world, run_world_graph, run_add, run_double_behind, run_maps, run_open, run_moves];
+const SCENARIOS: &[(&str, fn())] = named![scenarios: run_world, run_world_graph, run_add, run_double_behind, run_maps, run_open, run_moves, run_ranges];
 
 const TESTS: &[(&str, fn())] = named![
     a_world_launches_on_each_gpu_and_waits_up_to_its_limit,
@@ -22,6 +22,7 @@ const TESTS: &[(&str, fn())] = named![
     answers_of_the_driver_become_errors_that_name_the_kernel,
     a_machine_without_a_gpu_is_named,
     memory_streams_and_events,
+    launches_are_in_ranges_on_both_devices,
 ];
 
 fn main() {
@@ -304,4 +305,29 @@ fn memory_streams_and_events() {
         "free in order",
     ];
     assert_eq!(asked, wanted);
+}
+
+fn launches_are_in_ranges_on_both_devices() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../launch/tests/fake_profiler.c");
+    let profiler = stand_in::build(&source, Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let profiler = profiler.display().to_string();
+    let variables = [
+        ("TILEKIT_FAKE_PARAMETERS", "8"),
+        ("NVTX_INJECTION64_PATH", profiler.as_str()),
+    ];
+    let ran = run("run_ranges", &variables);
+    let words = ["push", "pop", "launch"];
+    let shown = |line: &&String| words.iter().any(|word| line.starts_with(word));
+    let of_line = |line: &String| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let told: Vec<String> = ran.asked.iter().filter(shown).map(of_line).collect();
+    let expected = [
+        "push step",
+        "push double_behind",
+        "launch double_behind",
+        "pop",
+        "push double_behind",
+        "pop",
+        "pop",
+    ];
+    assert_eq!(told, expected, "{}", ran.said);
 }

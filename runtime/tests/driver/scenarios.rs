@@ -165,3 +165,16 @@ pub(crate) fn run_moves() {
         Buffer::<u8>::zeros(&device, 3 << 30).map(|_| ())
     })());
 }
+
+pub(crate) fn run_ranges() {
+    say((|| {
+        let _step = tilekit::nvtx::range("step");
+        for device in [Device::cuda(0)?, Device::emulator()] {
+            let stream = Stream::new(&device)?;
+            let x = Buffer::<i32>::zeros(&device, 32)?;
+            let kernel = double_behind.compile(&Compiler::default())?.load(&device)?;
+            kernel.launch(&stream, grid(1u32), (&x,))?;
+        }
+        Ok(())
+    })());
+}
