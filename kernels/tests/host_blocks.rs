@@ -7,7 +7,8 @@
 
 use tilekit::prelude::*;
 use tilekit_kernels::attention::{
-    Attention, BlockKind, BlockLists, BlockMask, BlockShape, Error, Modifier, Options, Place, Plain,
+    Attention, BlockKind, BlockLists, BlockMask, BlockShape, Differentiable, Error, Modifier,
+    Options, Place, Plain, Upstream,
 };
 
 const DEPTH: usize = 64;
@@ -26,6 +27,12 @@ impl Modifier for Even {
     #[device]
     fn sees(at: Place) -> Tensor<bool> {
         (at.query - at.key) % 2 == 0
+    }
+}
+
+impl Differentiable for Even {
+    fn slopes(_: Tensor<f32>) -> Option<Tensor<f32>> {
+        None
     }
 }
 
@@ -129,6 +136,134 @@ fn full_blocks_are_seen_whole_and_partial_ones_by_the_modifier() {
                 total.ln()
             );
         }
+    }
+}
+
+/// How block `query` of queries sees block `key` of keys in a mask that heads and batches share: each way at an end of the tokens, a block of queries that sees no key, and one of keys
+/// that is not seen.
+fn shared(query: usize, key: usize) -> BlockKind {
+    match (query, key) {
+        (0, 0) | (2, 2) => BlockKind::Partial,
+        (0, 2) | (2, 0) => BlockKind::Full,
+        _ => BlockKind::Hidden,
+    }
+}
+
+const BATCH: usize = 2;
+const HEADS: [usize; 2] = [2, 1];
+const QUERIES: usize = 530;
+const KEYS: usize = 300;
+
+/// Gradients in f64 of `[batch, heads, tokens, depth]`, blocks of 256 queries and 128 keys.
+fn gradients_on_host([q, k, v, dout]: [&[bf16]; 4]) -> [Vec<f64>; 3] {
+    let [q, k, v, dout] = [q, k, v, dout].map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<_>>());
+    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+    let [mut dq, mut dk, mut dv] = [&q, &k, &v].map(|x| vec![0.0; x.len()]);
+    for line in 0..BATCH * HEADS[0] * QUERIES {
+        let (head, query) = (line / QUERIES, line % QUERIES);
+        let of_query = line * DEPTH..(line + 1) * DEPTH;
+        let place = query as i64 + KEYS as i64 - QUERIES as i64;
+        let sees = |key: &usize| match shared(query / 256, key / 128) {
+            BlockKind::Hidden => false,
+            BlockKind::Partial => (place - *key as i64) % 2 == 0,
+            BlockKind::Full => true,
+        };
+        let first = head * HEADS[1] / HEADS[0] * KEYS;
+        let seen = (0..KEYS).filter(sees);
+        let rows: Vec<_> = seen
+            .map(|key| (first + key) * DEPTH..(first + key + 1) * DEPTH)
+            .collect();
+        let powers: Vec<f64> = rows
+            .iter()
+            .map(|row| (dot(&q[of_query.clone()], &k[row.clone()]) / 8.0).exp())
+            .collect();
+        let total: f64 = powers.iter().sum();
+        let dp: Vec<f64> = rows
+            .iter()
+            .map(|row| dot(&dout[of_query.clone()], &v[row.clone()]))
+            .collect();
+        let delta = dot(&powers, &dp) / total;
+        for (at, row) in rows.iter().enumerate() {
+            let p = powers[at] / total;
+            let ds = p * (dp[at] - delta) / 8.0;
+            for column in 0..DEPTH {
+                dv[row.start + column] += p * dout[of_query.start + column];
+                dk[row.start + column] += ds * q[of_query.start + column];
+                dq[of_query.start + column] += ds * k[row.start + column];
+            }
+        }
+    }
+    [dq, dk, dv]
+}
+
+/// Gradients of `blocks`, of the results of `forward_blocks`.
+fn gradients_of_blocks(host: &[Vec<bf16>; 4], deterministic: bool, seed: u64) -> [Vec<bf16>; 3] {
+    let device = Device::emulator_with_seed(seed);
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let shape = BlockShape {
+        batch: 1,
+        heads: 1,
+        tokens: [QUERIES, KEYS],
+        block: [256, 128],
+    };
+    let mask = BlockMask::from_fn(&device, shape, |_, _, query, key| shared(query, key)).unwrap();
+    let buffers = host
+        .each_ref()
+        .map(|of| Buffer::from_slice(&device, of).unwrap());
+    let (of_queries, of_keys) = (
+        [BATCH, HEADS[0], QUERIES, DEPTH],
+        [BATCH, HEADS[1], KEYS, DEPTH],
+    );
+    let [q, k, v, dout] = [0, 1, 2, 3].map(|at| {
+        let shape = if at % 3 == 0 { of_queries } else { of_keys };
+        buffers[at].view(shape)
+    });
+    let made = [0, 0, 1, 2].map(|of| Buffer::<bf16>::zeros(&device, host[of].len()).unwrap());
+    let [out, dq, dk, dv] = [0, 1, 2, 3].map(|at| {
+        let shape = if at < 2 { of_queries } else { of_keys };
+        made[at].view(shape)
+    });
+    let lse = Buffer::<f32>::zeros(&device, BATCH * HEADS[0] * QUERIES).unwrap();
+    let options = Options {
+        deterministic,
+        ..Options::default()
+    };
+    let qkv = [&q, &k, &v];
+    attention
+        .forward_blocks::<_, Even>(&stream, qkv, &out, &lse, &mask, &options, None)
+        .unwrap();
+    let upstream = Upstream {
+        out: &out,
+        lse: &lse,
+        dout: &dout,
+    };
+    let to = [&dq, &dk, &dv];
+    attention
+        .backward_blocks::<_, Even>(&stream, qkv, upstream, to, &mask, &options, None)
+        .unwrap();
+    stream.synchronize().unwrap();
+    [1, 2, 3].map(|at| made[at].to_vec().unwrap())
+}
+
+#[test]
+fn gradients_are_those_of_the_blocks_that_a_mask_shows() {
+    let rows = [HEADS[0] * QUERIES, HEADS[1] * KEYS];
+    let host = [0, 1, 1, 0].map(|side| BATCH * rows[side] * DEPTH);
+    let host = [0, 1, 2, 3].map(|at| numbers(host[at], at + 1));
+    let wanted = gradients_on_host(host.each_ref().map(|x| &x[..]));
+    let in_any_order = gradients_of_blocks(&host, false, 0);
+    let in_order = [1, 2].map(|seed| gradients_of_blocks(&host, true, seed));
+    for (at, name) in ["dq", "dk", "dv"].into_iter().enumerate() {
+        for found in [&in_any_order, &in_order[0]] {
+            for (element, (found, wanted)) in found[at].iter().zip(&wanted[at]).enumerate() {
+                assert!(
+                    (found.to_f64() - wanted).abs() <= 1e-2 + 1e-2 * wanted.abs(),
+                    "{name}, element {element}: found {found}, expected {wanted}"
+                );
+            }
+        }
+        assert!(in_order[0][at] == in_order[1][at], "{name} differs");
     }
 }
 

@@ -20,7 +20,7 @@ use super::table::{DenseHandles, Instance, Operand, masked};
 use super::workspace::Workspace;
 
 /// Attention on a device: the kernels that calls have needed so far, and what each stream needs of its own.
-/// [`backward`](Attention::backward) has the gradients, [`forward_blocks`](Attention::forward_blocks) takes block-sparse masks, [`decode`](Attention::decode) attends to a cache, to which
+/// [`backward`](Attention::backward) has the gradients, [`forward_blocks`](Attention::forward_blocks) and [`backward_blocks`](Attention::backward_blocks) take block-sparse masks, [`decode`](Attention::decode) attends to a cache, to which
 /// [`append`](Attention::append) stores, and [`merge`](Attention::merge) merges results.
 ///
 /// Tensors are views of `[batch, heads, tokens, depth]`. Rows are contiguous; other strides are multiples of 16 bytes. K and V may have fewer

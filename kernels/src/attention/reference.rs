@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::blocks::mask::{BlockKind, UNIT};
+use super::blocks::lists::{BlockKind, UNIT};
 use super::dropout::Dropout;
 use super::plan::{Mask, Sizes};
 

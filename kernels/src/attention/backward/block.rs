@@ -2,11 +2,12 @@
 
 use tilekit::prelude::*;
 
-use super::key_blocks::{KeyBlock, KeyBlocks, Seeing, Unmasked, store_rows};
+use super::key_blocks::{KeyBlock, store_rows};
 use super::part::{GROUPS, Part, divides_columns, has_adders, keys_of, share_of, swizzle_of_keys};
+use super::walk::Walk;
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
-use crate::attention::modifier::Differentiable;
+use crate::attention::modifier::Place;
 
 /// Blocks of Q, of dO, and of dS in shared memory.
 pub(super) const STAGES: usize = 2;
@@ -85,12 +86,12 @@ pub(super) struct Rows<T> {
 
 /// A CTA's block of keys.
 #[derive(Clone, Copy)]
-pub(super) struct Block<M> {
-    pub(super) problem: KeyBlocks<M>,
+pub(super) struct Block<W: Walk> {
+    pub(super) walk: W,
     pub(super) at: KeyBlock,
-    seeing: Seeing,
+    seen: W::Seen,
     /// The index of the block in its head of K and V, and the head.
-    pub(super) number: Scalar<i32>,
+    number: Scalar<i32>,
     kv_head: Scalar<i32>,
     /// A ticket, and a counter for each half of a block of dQ.
     turns: Ptr<i32>,
@@ -99,12 +100,11 @@ pub(super) struct Block<M> {
 
 /// A query head of a CTA's group.
 #[derive(Clone, Copy)]
-pub(super) struct Member {
+pub(super) struct Member<W: Walk> {
     pub(super) head: Scalar<i32>,
     /// The first of its blocks of queries among those of all heads.
     pub(super) first_block: Scalar<i32>,
-    /// Fills of the pipelines before its own, less the first step.
-    fills: Scalar<i32>,
+    of_walk: W::Head,
 }
 
 /// One step of a CTA: a block of queries.
@@ -112,16 +112,18 @@ pub(super) struct Member {
 pub(super) struct Step {
     /// The fill of the pipelines.
     pub(super) fill: Scalar<i32>,
+    /// Its number in the order of the walk.
+    number: Scalar<i32>,
     /// The block of queries of the sequence, and among those of all heads.
     pub(super) block: Scalar<i32>,
     pub(super) row_block: Scalar<i32>,
 }
 
-impl<M: Differentiable> Block<M> {
+impl<W: Walk> Block<W> {
     /// That of this program, or, if ordered, of the next ticket.
     #[device]
-    pub(super) fn of_program(problem: KeyBlocks<M>, turns: Ptr<i32>, is_ordered: bool) -> Self {
-        let (key_blocks, kv_heads) = (num_programs(0), problem.kv_heads);
+    pub(super) fn of_program(walk: W, turns: Ptr<i32>, is_ordered: bool) -> Self {
+        let (key_blocks, kv_heads) = (num_programs(0), walk.keys().kv_heads);
         let (number, kv_head, batch) = if is_ordered {
             let ticket = turns.at(0).relaxed().atomic_add(1).old();
             let head = ticket / key_blocks;
@@ -129,11 +131,11 @@ impl<M: Differentiable> Block<M> {
         } else {
             (program_id(0), program_id(1), program_id(2))
         };
-        let at = problem.block(number, batch);
+        let at = walk.keys().block(number, batch);
         Block {
-            problem,
+            walk,
             at,
-            seeing: problem.seeing(at),
+            seen: walk.seen(at, number, kv_head),
             number,
             kv_head,
             turns,
@@ -141,28 +143,50 @@ impl<M: Differentiable> Block<M> {
         }
     }
 
-    /// Steps of a query head, from the first result up to the second.
-    #[device]
-    pub(super) fn steps(self) -> [Scalar<i32>; 2] {
-        [self.seeing.first, self.seeing.end]
+    /// Query heads of the group.
+    pub(super) fn members(self) -> Scalar<i32> {
+        self.walk.keys().query_heads
     }
 
-    /// The steps in which every query sees every key of part `part` of the block, of [`ROWS`] keys.
+    /// Queries of a block.
+    pub(super) fn queries(self) -> usize {
+        self.walk.keys().block[0]
+    }
+
+    /// Whether a query head of the group has a step.
     #[device]
-    pub(super) fn unmasked(self, part: usize) -> [Scalar<i32>; 2] {
-        let Unmasked(from, to) = self.problem.unmasked(self.at, self.seeing, part);
+    pub(super) fn has_steps(self) -> Scalar<bool> {
+        self.walk.has_steps(self.seen)
+    }
+
+    /// Steps of a query head, from the first result up to the second.
+    #[device]
+    pub(super) fn steps(self, member: Member<W>) -> [Scalar<i32>; 2] {
+        self.walk.steps(member.of_walk)
+    }
+
+    /// The edges of part `part` of the block, of [`ROWS`] keys.
+    #[device]
+    pub(super) fn edges(self, part: usize) -> W::Edges {
+        self.walk.edges(self.at, self.seen, part)
+    }
+
+    /// The steps in which every query sees every key of a part of the block.
+    #[device]
+    pub(super) fn unmasked(self, member: Member<W>, edges: W::Edges) -> [Scalar<i32>; 2] {
+        let [from, to] = self.walk.unmasked(edges, member.of_walk);
         if self.is_ordered {
-            [self.visited(to) + 1, self.visited(from) + 1]
+            [self.visited(member, to) + 1, self.visited(member, from) + 1]
         } else {
             [from, to]
         }
     }
 
-    /// The block of queries of a step: blocks are visited in descending order if their sums are ordered.
+    /// The number of a step in the order of the walk: steps are in descending order if their sums are ordered.
     #[device]
-    fn visited(self, number: Scalar<i32>) -> Scalar<i32> {
+    fn visited(self, member: Member<W>, number: Scalar<i32>) -> Scalar<i32> {
         if self.is_ordered {
-            let Seeing { first, end } = self.seeing;
+            let [first, end] = self.steps(member);
             first + end - 1 - number
         } else {
             number
@@ -171,33 +195,39 @@ impl<M: Differentiable> Block<M> {
 
     /// Query head `member` of the group.
     #[device]
-    pub(super) fn member(self, member: Scalar<i32>) -> Member {
-        let Seeing { first, end } = self.seeing;
-        let head = self.kv_head * self.problem.query_heads + member;
+    pub(super) fn member(self, member: Scalar<i32>) -> Member<W> {
+        let head = self.kv_head * self.members() + member;
         Member {
             head,
-            first_block: self.problem.first_block(self.at, head),
-            fills: member * (end - first) - first,
+            first_block: self.walk.keys().first_block(self.at, head),
+            of_walk: self.walk.head(self.seen, member),
         }
     }
 
     #[device]
-    pub(super) fn step(self, member: Member, number: Scalar<i32>) -> Step {
-        let block = self.visited(number);
+    pub(super) fn step(self, member: Member<W>, number: Scalar<i32>) -> Step {
+        let fill = self.walk.fills(member.of_walk) + number;
+        let number = self.visited(member, number);
+        let block = self.walk.block(member.of_walk, number);
         Step {
-            fill: member.fills + number,
+            fill,
+            number,
             block,
             row_block: member.first_block + block,
         }
     }
 
+    /// Whether the queries of a masked step see the keys, of which `place` has the positions.
+    #[device]
+    pub(super) fn sees(self, member: Member<W>, step: Step, place: Place) -> Tensor<bool> {
+        self.walk.sees(self.at, member.of_walk, step.number, place)
+    }
+
     /// Waits until the terms of all preceding blocks of keys have been added to half `half_block` of a block of dQ.
     #[device]
-    pub(super) fn await_turn(self, step: Step, half_block: Scalar<i32>) {
-        let first = self
-            .problem
-            .first_seen(self.at, step.block * self.problem.block[0]);
-        let before = self.number - first;
+    pub(super) fn await_turn(self, member: Member<W>, step: Step, half_block: Scalar<i32>) {
+        let at = [step.number, step.block];
+        let before = self.walk.before(self.at, member.of_walk, self.number, at);
         let turn = self.turns.at(half_block + 1);
         turn.acquire().atomic_poll(|terms| terms == before);
     }
@@ -218,15 +248,15 @@ impl<M: Differentiable> Block<M> {
         sums: Ptr<f32>,
         elements: usize,
     ) {
-        let [first, end] = self.steps();
-        for member in range(0, self.problem.query_heads) {
+        for member in range(0, self.members()) {
             let member = self.member(member);
+            let [first, end] = self.steps(member);
             for number in range(first, end) {
                 let step = self.step(member, number);
                 let half_block = step.row_block * GROUPS + group;
                 let stage = terms.consumer_wait(terms.of_fill(step.fill));
                 if self.is_ordered {
-                    self.await_turn(step, half_block);
+                    self.await_turn(member, step, half_block);
                 }
                 let to = sums + half_block.cast::<i64>() * elements as i64;
                 // A copy takes a power of two of elements.
@@ -260,13 +290,13 @@ impl<M: Differentiable> Block<M> {
             let tile = tile.index(0).reshape(map.block());
             map.load((at.batch, self.kv_head, token, 0), tile, tiles.keys_full);
         }
-        let [first, end] = self.steps();
-        for member in range(0, self.problem.query_heads) {
+        for member in range(0, self.members()) {
             let member = self.member(member);
+            let [first, end] = self.steps(member);
             for number in range(first, end) {
                 let step = self.step(member, number);
-                let token = at.starts[0] + step.block * self.problem.block[0];
-                let first_row = step.row_block * self.problem.block[0];
+                let token = at.starts[0] + step.block * self.queries();
+                let first_row = step.row_block * self.queries();
                 for (pipeline, map, line) in
                     [(tiles.of_q, q, log2_sum), (tiles.of_dout, dout, delta)]
                 {
@@ -298,7 +328,7 @@ impl<M: Differentiable> Block<M> {
         let rows = at.lengths[1] - row;
         let token = at.starts[1] + row;
         // A tensor map ends with the last sequence. Where another sequence follows, a TMA store would overwrite its rows, so rows are stored one by one.
-        if !self.problem.lengths.is_ragged | (rows >= ROWS) {
+        if !self.walk.keys().lengths.is_ragged | (rows >= ROWS) {
             for (to, place, column) in places {
                 let map = to.map;
                 let at = (at.batch, kv_head, token, column as i32);

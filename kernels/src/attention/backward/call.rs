@@ -8,7 +8,7 @@ use tilekit::prelude::*;
 use super::check::check_backward;
 use super::kernel::backward_arguments;
 use super::part::{GROUPS, block_stride, keys_of, queries_of};
-use super::table::{GradientInstance, Passes, gradients, passes};
+use super::table::{Passes, gradients, instance_of, passes};
 use crate::attention::call::{Attention, View};
 use crate::attention::check::{Checked, Strides};
 use crate::attention::dropout::Dropout;
@@ -41,25 +41,30 @@ pub struct Upstream<'a, T> {
 }
 
 /// A call that has been checked.
-struct Call<'a, T> {
-    stream: &'a Stream,
-    qkv: [&'a View<'a, T>; 3],
-    upstream: Upstream<'a, T>,
-    gradients: [&'a View<'a, T>; 3],
-    options: &'a Options<'a>,
-    checked: Checked,
+pub(super) struct Call<'a, T> {
+    pub(super) stream: &'a Stream,
+    pub(super) qkv: [&'a View<'a, T>; 3],
+    pub(super) upstream: Upstream<'a, T>,
+    pub(super) gradients: [&'a View<'a, T>; 3],
+    pub(super) options: &'a Options<'a>,
+    pub(super) checked: Checked,
+    /// Queries of a block of the mask.
+    pub(super) masked: Option<usize>,
 }
 
 impl<T: Operand> Call<'_, T> {
-    /// Blocks of queries of a head.
-    fn block_stride(&self) -> usize {
-        let queries = self.qkv[0].place().shape[2];
+    /// Blocks of queries of a head: up to the end of the last block of a mask.
+    pub(super) fn block_stride(&self) -> usize {
+        let (block, queries) = (self.block(), self.qkv[0].place().shape[2]);
         let is_ragged = self.options.lengths.is_some();
-        block_stride(self.block(), queries, self.checked.sizes.batch, is_ragged)
+        self.masked.map_or_else(
+            || block_stride(block, queries, self.checked.sizes.batch, is_ragged),
+            |masked| queries.div_ceil(masked) * (masked / block),
+        )
     }
 
     /// Queries of a block.
-    fn block(&self) -> usize {
+    pub(super) fn block(&self) -> usize {
         queries_of(self.checked.sizes.depths[0], self.options.dropout.is_some())
     }
 }
@@ -141,6 +146,7 @@ impl Attention {
             gradients,
             options,
             checked: check_backward(qkv, upstream, gradients, options)?,
+            masked: None,
         };
         match (options.softcap, options.alibi) {
             (Some(_), _) => self.differentiate_beside_dropout::<T, Softcap>(&call, None),
@@ -177,6 +183,7 @@ impl Attention {
             gradients,
             options,
             checked: check_backward(qkv, upstream, gradients, options)?,
+            masked: None,
         };
         self.differentiate_beside_dropout::<T, M>(&call, data)
     }
@@ -199,6 +206,15 @@ impl Attention {
         call: &Call<'_, T>,
         data: Option<&Buffer<f32>>,
     ) -> Result<()> {
+        self.between_passes(call, |rows| self.launch_gradients::<T, M>(call, data, rows))
+    }
+
+    /// Launches the kernel in front of the main loop, the main loop by `launch`, and the kernel behind it.
+    pub(super) fn between_passes<T: Operand>(
+        &self,
+        call: &Call<'_, T>,
+        launch: impl FnOnce(&GradientRows) -> Result<()>,
+    ) -> Result<()> {
         let depths = call.checked.sizes.depths;
         let passes = passes::<T>();
         let of_depths = |passes: &(usize, Passes<T>)| {
@@ -213,7 +229,7 @@ impl Attention {
         self.launch_begin(call, index, &passes, &rows)?;
         // Without keys dQ is zero, as `backward_begin` left it, and there is neither dK nor dV.
         if call.checked.sizes.keys > 0 {
-            self.launch_gradients::<T, M>(call, data, &rows)?;
+            launch(&rows)?;
         }
         self.launch_end(call, index, &passes, &rows)
     }
@@ -230,13 +246,13 @@ impl Attention {
         let (of_out, of_dout) = (Strides::of(out), Strides::of(dout));
         let sizes = call.checked.sizes;
         let nothing = &self.workspace(call.stream)?.nothing;
+        let blocks = match call.masked {
+            Some(_) => call.block_stride(),
+            None => sizes.queries.div_ceil(call.block()),
+        };
         begin.launch(
             call.stream,
-            grid([
-                sizes.queries.div_ceil(call.block()),
-                sizes.heads,
-                sizes.batch,
-            ]),
+            grid([blocks, sizes.heads, sizes.batch]),
             (
                 out,
                 dout,
@@ -271,15 +287,8 @@ impl Attention {
     ) -> Result<()> {
         let Checked { sizes, mask, scale } = call.checked;
         let is_ordered = call.options.deterministic;
-        let fits = |(_, instance): &(usize, GradientInstance<T>)| {
-            instance.depths == sizes.depths && instance.is_ordered == is_ordered
-        };
-        let mut instances = gradients::<T, M>().into_iter().enumerate();
-        let (index, instance) = instances
-            .find(fits)
-            .expect("the check of a call knows the depths of this table");
-        let kernel: LoadedKernel<_> =
-            self.kernel::<(T, M), _>("backward", index, &instance.instance)?;
+        let (index, instance) = instance_of(gradients::<T, M>(), sizes.depths, is_ordered);
+        let kernel: LoadedKernel<_> = self.kernel::<(T, M), _>("backward", index, &instance)?;
         let workspace = self.workspace(call.stream)?;
         let (no_offsets, no_numbers) = &workspace.nothing;
         let offsets = call.options.lengths.map_or([no_offsets; 2], |lengths| {

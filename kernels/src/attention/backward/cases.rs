@@ -7,6 +7,7 @@ use tilekit::prelude::*;
 use super::kernel::{backward, backward_arguments};
 use super::part::{GROUPS, block_stride, keys_of, queries_of};
 use super::passes::{backward_begin, backward_end};
+use crate::attention::blocks::lists::UNIT;
 use crate::attention::dropout::Dropout;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
@@ -45,22 +46,22 @@ fn results<T: DeviceElement>(
 }
 
 /// What a call for gradients is given.
-struct Given<T> {
-    attention: Arc<Attention>,
-    setup: Setup,
-    q: Input<T>,
-    k: Input<T>,
-    v: Input<T>,
-    dout: Input<T>,
-    out: Input<T>,
-    lse: Input<f32>,
-    data: Input<f32>,
-    sinks: Input<f32>,
-    offsets: [Input<i32>; 2],
+pub(super) struct Given<T> {
+    pub(super) attention: Arc<Attention>,
+    pub(super) setup: Setup,
+    pub(super) q: Input<T>,
+    pub(super) k: Input<T>,
+    pub(super) v: Input<T>,
+    pub(super) dout: Input<T>,
+    pub(super) out: Input<T>,
+    pub(super) lse: Input<f32>,
+    pub(super) data: Input<f32>,
+    pub(super) sinks: Input<f32>,
+    pub(super) offsets: [Input<i32>; 2],
 }
 
 impl<T: Float + DeviceElement> Given<T> {
-    fn new(case: &mut Case, setup: Setup, depths: [usize; 2]) -> Given<T> {
+    pub(super) fn new(case: &mut Case, setup: Setup, depths: [usize; 2]) -> Given<T> {
         let [batch, kv_heads, query_heads, queries, keys] =
             ["batch", "kv_heads", "query_heads", "queries", "keys"].map(|name| case.size(name));
         let heads = kv_heads * query_heads;
@@ -113,22 +114,25 @@ impl<T: Float + DeviceElement> Given<T> {
         strides.map(|stride| stride as i64)
     }
 
-    /// Blocks of queries of the longest sequence, and of a head in the workspace.
-    fn blocks(&self) -> [usize; 2] {
+    /// Blocks of queries of the longest sequence, and of a head in the workspace: both up to the end of a mask's last block.
+    pub(super) fn blocks(&self) -> [usize; 2] {
         let Sizes { batch, queries, .. } = self.attention.sizes;
         let (_, tokens) = self.attention.rows(0);
         let block = self.block();
+        if self.setup.blocks.is_some() {
+            return [queries.div_ceil(UNIT) * (UNIT / block); 2];
+        }
         let stride = block_stride(block, tokens, batch, self.setup.is_ragged);
         [queries.div_ceil(block), stride]
     }
 
     /// Queries of a block.
-    fn block(&self) -> usize {
+    pub(super) fn block(&self) -> usize {
         queries_of(self.attention.sizes.depths[0], self.setup.dropout.is_some())
     }
 
     /// Batch, heads, tokens and columns of queries or keys, and the strides.
-    fn place(&self, side: usize, columns: usize) -> ([usize; 4], [usize; 4]) {
+    pub(super) fn place(&self, side: usize, columns: usize) -> ([usize; 4], [usize; 4]) {
         let Sizes {
             heads, kv_heads, ..
         } = self.attention.sizes;
@@ -140,18 +144,18 @@ impl<T: Float + DeviceElement> Given<T> {
 }
 
 /// What the kernels of a call write.
-struct Made<T> {
-    delta: Output<f32>,
-    log2_sum: Output<f32>,
-    sums: Output<f32>,
-    turns: Output<i32>,
-    dq: Output<T>,
-    dk: Output<T>,
-    dv: Output<T>,
+pub(super) struct Made<T> {
+    pub(super) delta: Output<f32>,
+    pub(super) log2_sum: Output<f32>,
+    pub(super) sums: Output<f32>,
+    pub(super) turns: Output<i32>,
+    pub(super) dq: Output<T>,
+    pub(super) dk: Output<T>,
+    pub(super) dv: Output<T>,
 }
 
 impl<T: Float + DeviceElement> Made<T> {
-    fn new(case: &mut Case, given: &Given<T>) -> Made<T> {
+    pub(super) fn new(case: &mut Case, given: &Given<T>) -> Made<T> {
         let attention = &given.attention;
         let Sizes {
             heads,
@@ -183,6 +187,29 @@ fn gradients<T, const D: usize, const DV: usize, const ORDERED: bool, M: Differe
 where
     T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
+    let launch = launch_gradients::<T, D, DV, ORDERED, M>;
+    let Sizes {
+        batch,
+        heads,
+        queries,
+        keys,
+        ..
+    } = between_passes::<T, D, DV>(case, setup, launch)?;
+    let products = batch * heads * queries * keys * (6 * D + 4 * DV);
+    let is_causal = setup.mask.right == Some(0) && queries == keys;
+    case.does_tensor_flops::<T>(if is_causal { products / 2 } else { products });
+    Ok(())
+}
+
+/// Launches the kernel in front of the main loop, the main loop by `launch`, and the kernel behind it, and compares what they make.
+pub(super) fn between_passes<T, const D: usize, const DV: usize>(
+    case: &mut Case,
+    setup: Setup,
+    launch: impl FnOnce(&mut Case, &Given<T>, &Made<T>) -> CaseResult,
+) -> tilekit::Result<Sizes>
+where
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
+{
     let given = Given::<T>::new(case, setup, [D, DV]);
     let made = Made::new(case, &given);
     let is_wide = given.block() > ROWS;
@@ -191,24 +218,14 @@ where
     } else {
         launch_begin::<T, D, DV, ROWS>(case, &given, &made)?;
     }
-    launch_gradients::<T, D, DV, ORDERED, M>(case, &given, &made)?;
+    launch(case, &given, &made)?;
     if is_wide {
         launch_end::<T, D, { GROUPS * ROWS }>(case, &given, &made)?;
     } else {
         launch_end::<T, D, ROWS>(case, &given, &made)?;
     }
     expect(case, &given, &made)?;
-    let Sizes {
-        batch,
-        heads,
-        queries,
-        keys,
-        ..
-    } = given.attention.sizes;
-    let products = batch * heads * queries * keys * (6 * D + 4 * DV);
-    let is_causal = setup.mask.right == Some(0) && queries == keys;
-    case.does_tensor_flops::<T>(if is_causal { products / 2 } else { products });
-    Ok(())
+    Ok(given.attention.sizes)
 }
 
 fn launch_begin<T, const D: usize, const DV: usize, const QUERIES: usize>(

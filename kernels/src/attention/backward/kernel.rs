@@ -19,20 +19,15 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::block::{Block, Rows, Tiles};
+use super::block::Rows;
+use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
-use super::part::{GROUPS, Part, keys_of, queries_of, share_of, swizzle_of_keys};
-use super::step::Consumer;
+use super::part::{keys_of, queries_of, share_of, swizzle_of_keys};
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::masked::spans::{Lengths, Window};
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
-
-/// Registers of a consumer thread, and of a producer thread, which would spill with 24 where sums are ordered.
-fn registers(depth: usize) -> [u32; 2] {
-    if depth < 128 { [232, 40] } else { [240, 24] }
-}
 
 /// Computes dK and dV of a block of keys, and adds the block's terms of dQ to `sums`: a program for each block of the longest
 /// sequence, each head of K and V, and each batch.
@@ -107,7 +102,7 @@ pub fn backward<
 ) {
     assume((query_heads > 0) & (queries > 0) & (keys > 0) & (chunk > 0));
     let block_queries = queries_of(D, M::DROPS);
-    let problem = KeyBlocks {
+    let windows = KeyBlocks {
         lengths: Lengths {
             is_ragged: is_ragged != 0,
             offsets: [query_offsets, key_offsets],
@@ -123,20 +118,9 @@ pub fn backward<
         block: [block_queries, keys_of(D)],
         modifier: PhantomData::<fn() -> M>,
     };
-    let block = Block::of_program(problem, turns, ORDERED);
-    let tiles = Tiles::<T>::alloc([D, DV], block_queries, ORDERED);
-    let differentiate = |group: usize| {
-        let consumer = Consumer {
-            block,
-            tiles,
-            group,
-            sums,
-            depths: [D, DV],
-            log2_scale,
-            drops: Drops::new(seed, dropped),
-        };
-        let gradients = consumer.gradients();
-        let rows = [
+    let tensors = Tensors {
+        maps: [q, k, v, dout],
+        gradients: [
             Rows {
                 map: dk,
                 to: dk_rows,
@@ -147,38 +131,17 @@ pub fn backward<
                 to: dv_rows,
                 strides: [dv_head_stride, dv_token_stride],
             },
-        ];
-        let Part {
-            keys, of_dk, of_dv, ..
-        } = Part::of(group, [D, DV], block_queries);
-        // All products have read K and V, whose buffers the gradients reuse.
-        tiles.both.sync();
-        let [k_rows, v_rows] = [(tiles.k, of_dk.clone()), (tiles.v, of_dv.clone())]
-            .map(|(tile, columns)| tile.index(0).slice(0, keys.clone()).slice(1, columns));
-        v_rows.store(gradients.dv.wait_all().cast::<T>());
-        k_rows.store((gradients.dk.wait_all() * scale).cast::<T>());
-        block.store(
-            rows,
-            [k_rows, v_rows],
-            Part::of(group, [D, DV], block_queries),
-        );
+        ],
+        lines: [log2_sum, delta],
+        sums,
+        turns,
+        depths: [D, DV],
+        is_ordered: ORDERED,
+        log2_scale,
+        scale,
+        drops: Drops::new(seed, dropped),
     };
-    let load = || {
-        block.load([q, k, v, dout], [log2_sum, delta], tiles);
-    };
-    let [of_consumers, of_producer] = registers(D);
-    let parts = warp_specialize()
-        .registers(of_consumers)
-        .main(|| differentiate(0))
-        .worker(Warps(4).registers(of_consumers), || differentiate(1))
-        .worker(Warps(1).registers(of_producer), load);
-    let parts = match tiles.dq {
-        Some(terms) => parts.workers(0..GROUPS, Warps(1).registers(of_producer), |group| {
-            block.add_terms(group, terms[group], sums, block_queries * D / GROUPS);
-        }),
-        None => parts,
-    };
-    parts.run();
+    differentiate(windows, tensors);
 }
 
 /// The arguments of [`backward`], from those of a call.

@@ -126,8 +126,8 @@ impl<M: Modifier> KeyBlocks<M> {
 
     /// Whether queries `[1, columns]` see keys `[rows, 1]`.
     #[device]
-    pub(super) fn sees(self, block: KeyBlock, key: Tensor<i32>, at: Place) -> Tensor<bool> {
-        let [low, high] = self.queries_of_all(block, key);
+    pub(super) fn sees(self, block: KeyBlock, at: Place) -> Tensor<bool> {
+        let [low, high] = self.queries_of_all(block, at.key);
         let [queries, keys] = block.lengths;
         let query = at.query - (keys - queries);
         let seen = (query >= low) & (query < high);

@@ -1,15 +1,22 @@
-//! Attention backward: gradients of Q, K and V. [`backward`] is the main loop, between the kernels of [`passes`].
+//! Attention backward: gradients of Q, K and V. [`backward`] is the main loop, between the kernels of [`passes`], and [`backward_blocks`] that of block-sparse masks.
 
 mod block;
 mod call;
+mod call_listed;
 mod cases;
 mod check;
+mod differentiate;
 pub mod kernel;
 mod key_blocks;
+mod listed;
+mod listed_cases;
+pub mod listed_kernel;
 pub(super) mod part;
 pub mod passes;
 mod step;
 mod table;
+mod walk;
 
 pub use call::{Gradients, Upstream};
 pub use kernel::backward;
+pub use listed_kernel::backward_blocks;

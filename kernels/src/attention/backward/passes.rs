@@ -57,7 +57,7 @@ fn query_block(
 ///
 /// Rows of `out` and `dout` are their strides apart, of batches, heads and tokens; `lse` is `[batch, heads, row_stride]`. With `is_ragged`, batches
 /// are concatenated sequences, which begin at `query_offsets`. The results have `QUERIES` rows for each block of queries, and a head has
-/// `block_stride` blocks. A row that sees no key, and one past the end of its sequence, has a `log2_sum` of inf, so that its P is 0.
+/// `block_stride` blocks. A row that sees no key, and one past the end of its sequence, has a `log2_sum` of inf, so that its P is 0; without `is_ragged` so have those of whole blocks there.
 #[kernel(warps = 4, instances(
     <bf16, 64, 64, 128>,
     <bf16, 64, 64, 64>,
@@ -97,7 +97,8 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
     if (program_id(0) == 0) & (program_id(1) == 0) & (program_id(2) == 0) {
         turns.at(0).store(0);
     }
-    if block.first < block.queries {
+    // Of equally long sequences the blocks of a launch are written up to the last: lists of blocks may name some behind the end.
+    if !lengths.is_ragged | (block.first < block.queries) {
         let layout = layout_of(DV);
         let column = arange(0..DV, Slice::new(0, layout.clone())).expand_dims(0);
         let (batch, head) = (block.batch.cast::<i64>(), block.head.cast::<i64>());

@@ -4,14 +4,15 @@ use tilekit::prelude::*;
 
 use super::block::{Block, Member, STAGES, Tiles};
 use super::part::{GROUPS, Part, divides_columns, half_of_dq, in_order_of_threads};
+use super::walk::Walk;
 use crate::attention::dropout::{Corner, Drops};
 use crate::attention::mainloop::problem::ROWS;
-use crate::attention::modifier::Differentiable;
+use crate::attention::modifier::{Differentiable, Modifier};
 
 /// A consumer warpgroup.
 #[derive(Clone, Copy)]
-pub(super) struct Consumer<T, M> {
-    pub(super) block: Block<M>,
+pub(super) struct Consumer<T, W: Walk> {
+    pub(super) block: Block<W>,
     pub(super) tiles: Tiles<T>,
     pub(super) group: usize,
     /// The accumulator of dQ.
@@ -31,9 +32,9 @@ pub(super) struct Sums {
     added: Scalar<i32>,
 }
 
-impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
+impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
     fn part(self) -> Part {
-        Part::of(self.group, self.depths, self.block.problem.block[0])
+        Part::of(self.group, self.depths, self.block.queries())
     }
 
     /// Whether the consumers order the terms of dQ themselves.
@@ -58,12 +59,11 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
         } = self;
         let Part { of_dk, of_dv, .. } = self.part();
         // Parts of a divided block have all of its keys.
-        let [from, to] = block.unmasked(if divides_columns(self.depths[0]) {
+        let edges = block.edges(if divides_columns(self.depths[0]) {
             0
         } else {
             group
         });
-        let [first, end] = block.steps();
         tiles.keys_full.wait(0);
         let zeros = |columns: usize| {
             Accumulator::<f32>::zeros([ROWS, columns], Wgmma::new([4, 1], [64, columns, 16]))
@@ -73,20 +73,26 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
             dv: zeros(of_dv.len()),
             added: scalar(0),
         };
-        for member in range(0, block.problem.query_heads) {
+        for member in range(0, block.members()) {
             let member = block.member(member);
-            for number in range(first, from) {
-                sums = self.step(member, number, true, sums);
+            let [first, end] = block.steps(member);
+            let [from, to] = block.unmasked(member, edges);
+            if W::HAS_TWO_EDGES || !block.is_ordered {
+                for number in range(first, from) {
+                    sums = self.step(member, number, true, sums);
+                }
             }
             for number in range(from, to) {
                 sums = self.step(member, number, false, sums);
             }
-            for number in range(to, end) {
-                sums = self.step(member, number, true, sums);
+            if W::HAS_TWO_EDGES || block.is_ordered {
+                for number in range(to, end) {
+                    sums = self.step(member, number, true, sums);
+                }
             }
         }
         if self.orders() {
-            if end > first {
+            if block.has_steps() {
                 block.pass_turn(sums.added);
             }
         }
@@ -95,7 +101,7 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
 
     /// A block of queries.
     #[device]
-    fn step(self, member: Member, number: Scalar<i32>, is_masked: bool, sums: Sums) -> Sums {
+    fn step(self, member: Member<W>, number: Scalar<i32>, is_masked: bool, sums: Sums) -> Sums {
         let Consumer {
             block,
             tiles,
@@ -119,7 +125,7 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
         let step = block.step(member, number);
 
         let scores = || Accumulator::<f32>::zeros([ROWS, part.queries.len()], of_scores.clone());
-        let first_query = step.block * block.problem.block[0];
+        let first_query = step.block * block.queries();
         let query = first_query + column;
         let q_stage = tiles.of_q.consumer_wait(tiles.of_q.of_fill(step.fill));
         let (q_tile, sum_line) = q_stage.tiles;
@@ -142,23 +148,20 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
         let is_wide = part.queries.len() > ROWS;
         let early_sum = (!is_wide).then(|| load(sum_line));
         let place = block
-            .problem
+            .walk
+            .keys()
             .place(block.at, member.head, query.expand_dims(0), key);
-        let s = M::scores(s.wait_older_than(1), place);
+        let s = W::Modifier::scores(s.wait_older_than(1), place);
         let sum = early_sum.unwrap_or_else(|| load(sum_line));
-        let slopes = M::slopes(s);
+        let slopes = W::Modifier::slopes(s);
         let s = if is_masked {
-            select(
-                block.problem.sees(block.at, key, place),
-                s,
-                f32::NEG_INFINITY,
-            )
+            select(block.sees(member, step, place), s, f32::NEG_INFINITY)
         } else {
             s
         };
         let p = fma(s, self.log2_scale, -sum.expand_dims(0)).exp2();
         let dp = dp.wait_all();
-        let (p, kept_p, dp) = if M::DROPS {
+        let (p, kept_p, dp) = if W::Modifier::DROPS {
             let at = Corner {
                 sequence: block.at.sequence,
                 head: member.head,
@@ -206,7 +209,7 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
             None => sum_dv,
         };
         // dQ comes first: it is added while the product of dK is in flight.
-        let [dq_rows, dq_columns] = half_of_dq(group, self.depths[0], block.problem.block[0]);
+        let [dq_rows, dq_columns] = half_of_dq(group, self.depths[0], block.queries());
         let half = dq_columns.len();
         let of_half = Wgmma::new([4, 1], [64, half, 16]);
         let dq = Accumulator::<f32>::zeros([ROWS, half], of_half);
@@ -222,7 +225,7 @@ impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
         tiles.of_dout.consumer_release(dout_stage);
         let half_block = step.row_block * GROUPS + group;
         if self.orders() {
-            block.await_turn(step, half_block);
+            block.await_turn(member, step, half_block);
         }
         let dq = in_order_of_threads(dq.wait_older_than(1), half);
         if let Some(terms) = tiles.dq.map(|terms| terms[group]) {

@@ -4,6 +4,7 @@ use tilekit::CompiledKernel;
 use tilekit::prelude::*;
 
 use super::kernel::backward;
+use super::listed_kernel::backward_blocks;
 use super::passes::{backward_begin, backward_end};
 use crate::attention::modifier::Differentiable;
 use crate::attention::plan::Tile;
@@ -21,6 +22,18 @@ pub(super) type GradientHandles<T> = handles! {
     log2_scale score_scale scale: Scalar<f32>,
     dk_head_stride dk_token_stride dv_head_stride dv_token_stride seed: Scalar<i64>,
     dropped: Scalar<i32>,
+};
+
+/// The parameters of `backward_blocks`.
+pub(super) type ListedHandles<T> = handles! {
+    q k v dout dk dv: TensorMap<T>,
+    dk_rows dv_rows: Ptr<T>,
+    log2_sum delta sums: Ptr<f32>,
+    turns starts partial blocks ranks: Ptr<i32>,
+    data: Ptr<f32>,
+    query_heads queries keys left right block_stride: Scalar<i32>,
+    list_batch list_block list_head list_parts list_ctas: Scalar<i32>,
+    log2_scale score_scale scale: Scalar<f32>,
 };
 
 /// The parameters of `backward_begin`.
@@ -52,10 +65,10 @@ pub(super) struct Passes<T> {
 }
 
 /// An instance of the main loop.
-pub(super) struct GradientInstance<T> {
+pub(super) struct GradientInstance<H> {
     pub(super) depths: [usize; 2],
     pub(super) is_ordered: bool,
-    pub(super) instance: Instance<GradientHandles<T>>,
+    pub(super) instance: Instance<H>,
 }
 
 /// An instance of a kernel that has no tile of queries.
@@ -98,28 +111,56 @@ pub(super) fn passes<T: Operand>() -> Vec<Passes<T>> {
 }
 
 macro_rules! gradients {
-    ($($d:literal, $dv:literal, $ordered:literal;)*) => {
+    ($kernel:ident: $($d:literal, $dv:literal, $ordered:literal;)*) => {
         vec![$(GradientInstance {
             depths: [$d, $dv],
             is_ordered: $ordered,
             instance: instance([$d, $dv], |compiler| {
-                backward::<T, $d, $dv, $ordered, M>.compile(compiler)
+                $kernel::<T, $d, $dv, $ordered, M>.compile(compiler)
             }),
         }),*]
     };
 }
 
-pub(super) fn gradients<T: Operand, M: Differentiable>() -> Vec<GradientInstance<T>> {
-    gradients! {
-        64, 64, false;
-        64, 64, true;
-        96, 96, false;
-        96, 96, true;
-        128, 128, false;
-        128, 128, true;
-        192, 128, false;
-        192, 128, true;
-        256, 256, false;
-        256, 256, true;
-    }
+/// The depths at which a main loop is built, in any order of terms and in a fixed one.
+macro_rules! built {
+    ($kernel:ident) => {
+        gradients! {
+            $kernel:
+            64, 64, false;
+            64, 64, true;
+            96, 96, false;
+            96, 96, true;
+            128, 128, false;
+            128, 128, true;
+            192, 128, false;
+            192, 128, true;
+            256, 256, false;
+            256, 256, true;
+        }
+    };
+}
+
+pub(super) fn gradients<T: Operand, M: Differentiable>() -> Vec<GradientInstance<GradientHandles<T>>>
+{
+    built!(backward)
+}
+
+/// Those of block-sparse masks.
+pub(super) fn gradients_of_blocks<T: Operand, M: Differentiable>()
+-> Vec<GradientInstance<ListedHandles<T>>> {
+    built!(backward_blocks)
+}
+
+/// The row of a call, and its number.
+pub(super) fn instance_of<H>(
+    table: Vec<GradientInstance<H>>,
+    depths: [usize; 2],
+    is_ordered: bool,
+) -> (usize, Instance<H>) {
+    let mut rows = table.into_iter().enumerate();
+    let (index, row) = rows
+        .find(|(_, row)| row.depths == depths && row.is_ordered == is_ordered)
+        .expect("the check of a call knows the depths of this table");
+    (index, row.instance)
 }

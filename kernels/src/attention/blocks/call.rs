@@ -3,7 +3,8 @@
 use tilekit::prelude::*;
 
 use super::kernel::{GROUPS, forward_blocks};
-use super::mask::{BlockMask, BlockShape};
+use super::lists::BlockShape;
+use super::mask::BlockMask;
 use crate::attention::call::{Attention, View, packed};
 use crate::attention::check::{Checked, check, check_built};
 use crate::attention::error::{Result, expect};
@@ -111,13 +112,7 @@ impl Attention {
         let kernel = self.kernel::<(T, M), _>("forward_blocks", index, &instance)?;
         let workspace = self.workspace(stream)?;
         let shape = mask.shape();
-        let [query_blocks, _] = shape.blocks();
-        let of_head = if shape.heads > 1 { query_blocks } else { 0 };
-        let of_batch = if shape.batch > 1 {
-            query_blocks * shape.heads
-        } else {
-            0
-        };
+        let [of_batch, of_head] = shape.lists_of_queries();
         let tiles = sizes.queries.div_ceil(instance.tile.rows) * sizes.heads * sizes.batch;
         let shift = if of_options.from_first {
             sizes.keys as i32 - sizes.queries as i32
@@ -137,9 +132,9 @@ impl Attention {
                 out,
                 lse,
                 &workspace.counter,
-                &mask.starts,
-                &mask.partial,
-                &mask.blocks,
+                &mask.keys.starts,
+                &mask.keys.partial,
+                &mask.keys.blocks,
                 options.sinks.unwrap_or(no_numbers),
                 data.unwrap_or(no_numbers),
                 sizes.batch as i32,
@@ -163,7 +158,7 @@ impl Attention {
 }
 
 /// Checks that a mask has the extents of a call.
-fn check_mask(shape: BlockShape, sizes: Sizes) -> Result<()> {
+pub(in crate::attention) fn check_mask(shape: BlockShape, sizes: Sizes) -> Result<()> {
     let tokens = [sizes.queries, sizes.keys];
     expect(
         shape.tokens == tokens,
@@ -185,7 +180,7 @@ fn check_mask(shape: BlockShape, sizes: Sizes) -> Result<()> {
     Ok(())
 }
 
-fn check_options(options: &Options<'_>) -> Result<()> {
+pub(in crate::attention) fn check_options(options: &Options<'_>) -> Result<()> {
     for (name, is_there) in [
         ("options.chunk", options.chunk.is_some()),
         ("options.lengths", options.lengths.is_some()),

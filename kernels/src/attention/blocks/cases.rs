@@ -3,67 +3,14 @@
 use tilekit::prelude::*;
 
 use super::kernel::{GROUPS, forward_blocks};
-use super::mask::{BlockKind, UNIT};
+use super::lists::{KeyLists, UNIT};
+use super::patterns::{Lists, pattern, shape_of, whole};
 use crate::attention::decode::cached_cases::expect_results;
 use crate::attention::forward::kernel::reset;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Modifier, Plain, Softcap};
 use crate::attention::plan::{Sizes, reach};
 use crate::attention::reference::{Attention, CAUSAL, Scores, Setup, numbers};
-
-/// How blocks are seen: some of each kind, a list without any, and partial and full ones at the end.
-fn pattern([batch, head, query, key]: [usize; 4]) -> BlockKind {
-    match (batch + 2 * head + 3 * query + 5 * key) % 7 {
-        _ if (head + query) % 4 == 3 => BlockKind::Hidden,
-        0 | 3 => BlockKind::Hidden,
-        1 | 5 => BlockKind::Partial,
-        _ => BlockKind::Full,
-    }
-}
-
-/// Full blocks alone.
-fn whole([_, head, query, key]: [usize; 4]) -> BlockKind {
-    if (head + query + key) % 2 == 0 {
-        BlockKind::Full
-    } else {
-        BlockKind::Hidden
-    }
-}
-
-/// The lists of a pattern, as the kernel takes them: where they begin, their partial blocks, all blocks.
-fn lists(
-    kind: fn([usize; 4]) -> BlockKind,
-    [batch, heads, queries, keys]: [usize; 4],
-) -> [Vec<i32>; 3] {
-    let [query_blocks, key_blocks] = [queries, keys].map(|tokens| tokens.div_ceil(UNIT));
-    let (mut starts, mut partial, mut blocks) = (vec![0], Vec::new(), Vec::new());
-    for list in 0..batch * heads * query_blocks {
-        let (head, query) = (list / query_blocks, list % query_blocks);
-        let kind = |key: usize| kind([head / heads, head % heads, query, key]);
-        let is_cut = |key: usize| (key + 1) * UNIT > keys;
-        let is_masked = |key: usize| match kind(key) {
-            BlockKind::Hidden => None,
-            BlockKind::Partial => Some(true),
-            BlockKind::Full => Some(is_cut(key)),
-        };
-        // Later blocks first, in which the order of lists does not matter.
-        let of = |masked: bool| {
-            let keys = (0..key_blocks).rev();
-            keys.filter(move |&key| is_masked(key) == Some(masked))
-                .map(|key| key as i32)
-        };
-        let mut masked: Vec<i32> = of(true).collect();
-        if masked.is_empty() && of(false).next().is_none() {
-            masked.push(key_blocks as i32);
-        }
-        let is_tail = is_cut(key_blocks - 1) && kind(key_blocks - 1) == BlockKind::Full;
-        partial.push((2 * masked.len() + usize::from(is_tail)) as i32);
-        blocks.extend(masked);
-        blocks.extend(of(false));
-        starts.push(blocks.len() as i32);
-    }
-    [starts, partial, blocks]
-}
 
 fn listed<T, const D: usize, const DV: usize, const KEYS: usize, const TURNS: bool, M: Modifier>(
     case: &mut Case,
@@ -93,19 +40,22 @@ where
     let counter = case.output::<i32>("counter", [1]);
     case.launch(reset, 1, (&counter,))?;
     let kind = setup.blocks.unwrap_or(pattern);
-    let lists = lists(kind, [batch, heads, queries, keys]);
-    let names = ["starts", "partial", "blocks"];
-    let [starts, partial, blocks] = [0, 1, 2].map(|at| {
-        let list = lists[at].clone();
-        case.input::<i32>(names[at], [list.len()], move |at| list[at])
-    });
+    let shape = shape_of(sizes);
+    let [partial, full] = Lists::of(kind, shape);
+    let lists = KeyLists::new(shape, partial.view(), full.view()).expect("lists of a pattern fit");
+    let mut input = |name: &'static str, list: Vec<i32>| {
+        case.input::<i32>(name, [list.len()], move |at| list[at])
+    };
+    let starts = input("starts", lists.starts);
+    let partial = input("partial", lists.partial);
+    let blocks = input("blocks", lists.blocks);
     let cap = match setup.scores {
         Scores::Softcap(cap) => cap,
         Scores::Plain | Scores::Alibi => 1.0,
     };
     let [score_scale, exponent_scale] = M::factors(attention.scale() as f32, cap as f32);
     let tiles = queries.div_ceil(GROUPS * ROWS) * heads * batch;
-    let query_blocks = queries.div_ceil(UNIT);
+    let [of_batch, of_head] = shape.lists_of_queries();
     let shape = |columns: usize| [batch, heads, queries, 1, columns];
     let strides = |columns: usize| {
         let of_head = queries * columns;
@@ -137,8 +87,8 @@ where
             i32::from(setup.has_sinks),
             reach(setup.mask.left, 0),
             reach(setup.mask.right, 0),
-            (heads * query_blocks) as i32,
-            query_blocks as i32,
+            of_batch as i32,
+            of_head as i32,
             (UNIT / (GROUPS * ROWS)) as i32,
             (UNIT / KEYS) as i32,
             exponent_scale * LOG2_E as f32,

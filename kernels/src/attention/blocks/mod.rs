@@ -1,10 +1,14 @@
 //! Attention of block-sparse masks: lists of the blocks of keys that each block of queries sees.
 
-mod call;
+pub(super) mod call;
 mod cases;
 pub mod kernel;
 mod listed;
+pub(super) mod lists;
 pub(super) mod mask;
+pub(super) mod patterns;
+pub(super) mod transposed;
 
 pub use kernel::forward_blocks;
-pub use mask::{BlockKind, BlockLists, BlockMask, BlockShape};
+pub use lists::{BlockKind, BlockLists, BlockShape};
+pub use mask::BlockMask;

@@ -1,0 +1,85 @@
+//! The CTA of the backward pass: what its warps do for a block of keys.
+
+use tilekit::prelude::*;
+
+use super::block::{Block, Rows, Tiles};
+use super::part::{GROUPS, Part, queries_of};
+use super::step::Consumer;
+use super::walk::Walk;
+use crate::attention::dropout::Drops;
+use crate::attention::modifier::Modifier;
+
+/// Registers of a consumer thread, and of a producer thread, which would spill with 24 where sums are ordered.
+fn registers(depth: usize) -> [u32; 2] {
+    if depth < 128 { [232, 40] } else { [240, 24] }
+}
+
+/// The tensors and numbers of a launch, which do not depend on which queries see a block of keys.
+#[derive(Clone, Copy)]
+pub(super) struct Tensors<T> {
+    /// Q, K, V and dO.
+    pub(super) maps: [TensorMap<T>; 4],
+    /// dK and dV.
+    pub(super) gradients: [Rows<T>; 2],
+    /// LSE and delta of each row.
+    pub(super) lines: [Ptr<f32>; 2],
+    /// The accumulator of dQ.
+    pub(super) sums: Ptr<f32>,
+    pub(super) turns: Ptr<i32>,
+    pub(super) depths: [usize; 2],
+    pub(super) is_ordered: bool,
+    pub(super) log2_scale: Scalar<f32>,
+    pub(super) scale: Scalar<f32>,
+    pub(super) drops: Drops,
+}
+
+/// Computes dK and dV of a block of keys, and adds the block's terms of dQ.
+#[device]
+pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, of: Tensors<T>) {
+    let depths = of.depths;
+    let block_queries = queries_of(depths[0], W::Modifier::DROPS);
+    let block = Block::of_program(walk, of.turns, of.is_ordered);
+    let tiles = Tiles::<T>::alloc(depths, block_queries, of.is_ordered);
+    let differentiate = |group: usize| {
+        let consumer = Consumer {
+            block,
+            tiles,
+            group,
+            sums: of.sums,
+            depths,
+            log2_scale: of.log2_scale,
+            drops: of.drops,
+        };
+        let gradients = consumer.gradients();
+        let Part {
+            keys, of_dk, of_dv, ..
+        } = Part::of(group, depths, block_queries);
+        // All products have read K and V, whose buffers the gradients reuse.
+        tiles.both.sync();
+        let [k_rows, v_rows] = [(tiles.k, of_dk.clone()), (tiles.v, of_dv.clone())]
+            .map(|(tile, columns)| tile.index(0).slice(0, keys.clone()).slice(1, columns));
+        v_rows.store(gradients.dv.wait_all().cast::<T>());
+        k_rows.store((gradients.dk.wait_all() * of.scale).cast::<T>());
+        block.store(
+            of.gradients,
+            [k_rows, v_rows],
+            Part::of(group, depths, block_queries),
+        );
+    };
+    let [of_consumers, of_producer] = registers(depths[0]);
+    let parts = warp_specialize()
+        .registers(of_consumers)
+        .main(|| differentiate(0))
+        .worker(Warps(4).registers(of_consumers), || differentiate(1))
+        .worker(Warps(1).registers(of_producer), || {
+            block.load(of.maps, of.lines, tiles);
+        });
+    let parts = match tiles.dq {
+        Some(terms) => parts.workers(0..GROUPS, Warps(1).registers(of_producer), |group| {
+            let elements = block_queries * depths[0] / GROUPS;
+            block.add_terms(group, terms[group], of.sums, elements);
+        }),
+        None => parts,
+    };
+    parts.run();
+}

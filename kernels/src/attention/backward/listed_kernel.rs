@@ -1,0 +1,120 @@
+//! Attention backward of block-sparse masks: each block of keys is seen by the blocks of queries of its list.
+
+use std::marker::PhantomData;
+
+use tilekit::prelude::*;
+
+use super::block::Rows;
+use super::differentiate::{Tensors, differentiate};
+use super::key_blocks::KeyBlocks;
+use super::listed::{Listed, QueryLists};
+use super::part::{keys_of, queries_of, share_of, swizzle_of_keys};
+use crate::attention::dropout::Drops;
+use crate::attention::mainloop::attend::swizzle;
+use crate::attention::mainloop::problem::ROWS;
+use crate::attention::masked::spans::{Lengths, Window};
+use crate::attention::modifier::{Differentiable, Plain};
+use crate::attention::plan::FAR;
+
+/// [`backward`](super::kernel::backward) of heads whose blocks of keys are seen by the blocks of queries of a list. List `batch · list_batch + block · list_block + head · list_head`, of block
+/// `program / list_ctas`, begins at its number in `starts`: first its partial blocks, `partial`, whose scores are masked by `left`, `right` and `M`, then those that are
+/// not masked. Each is `list_parts` steps. `ranks` has how many blocks of keys in front of the list's own each of them sees. Lists of heads lie one behind the other.
+/// `log2_sum`, `delta`, `sums` and `turns` have blocks up to the end of the last block of the mask.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(
+    <bf16, 64, 64, false, Plain>,
+    <bf16, 128, 128, false, Plain>,
+    <bf16, 192, 128, false, Plain>,
+    <bf16, 256, 256, false, Plain>
+))]
+pub fn backward_blocks<
+    T: Float + WgmmaOperand<T, f32>,
+    const D: usize,
+    const DV: usize,
+    const ORDERED: bool,
+    M: Differentiable,
+>(
+    #[block([1, 1, queries_of(D, false), D], swizzle::<T>(share_of(D, D), 4))] q: TensorMap<T>,
+    #[block([1, 1, keys_of(D), D], swizzle_of_keys::<T>(D, queries_of(D, false), 4))] k: TensorMap<
+        T,
+    >,
+    #[block([1, 1, keys_of(D), DV], swizzle::<T>(share_of(DV, D), 4))] v: TensorMap<T>,
+    #[block([1, 1, queries_of(D, false), DV], swizzle::<T>(share_of(DV, D), 4))] dout: TensorMap<T>,
+    #[block([1, 1, ROWS, share_of(D, D)], swizzle_of_keys::<T>(D, queries_of(D, false), 4))]
+    dk: TensorMap<T>,
+    #[block([1, 1, ROWS, share_of(DV, D)], swizzle::<T>(share_of(DV, D), 4))] dv: TensorMap<T>,
+    dk_rows: Ptr<T>,
+    dv_rows: Ptr<T>,
+    #[readonly] log2_sum: Ptr<f32>,
+    #[readonly] delta: Ptr<f32>,
+    sums: Ptr<f32>,
+    turns: Ptr<i32>,
+    starts: Ptr<i32>,
+    partial: Ptr<i32>,
+    blocks: Ptr<i32>,
+    ranks: Ptr<i32>,
+    #[align(4)] data: Ptr<f32>,
+    query_heads: i32,
+    queries: i32,
+    keys: i32,
+    left: i32,
+    right: i32,
+    block_stride: i32,
+    list_batch: i32,
+    list_block: i32,
+    list_head: i32,
+    list_parts: i32,
+    list_ctas: i32,
+    log2_scale: f32,
+    score_scale: f32,
+    scale: f32,
+) {
+    assume((query_heads > 0) & (queries > 0) & (keys > 0));
+    assume((list_parts > 0) & (list_ctas > 0));
+    let block_queries = queries_of(D, false);
+    let keys = KeyBlocks {
+        lengths: Lengths {
+            is_ragged: scalar(false),
+            offsets: [starts, starts],
+            queries,
+            keys,
+        },
+        window: Window {
+            left,
+            right,
+            chunk: scalar(FAR),
+        },
+        kv_heads: num_programs(1),
+        query_heads,
+        block_stride,
+        score_scale,
+        data,
+        block: [block_queries, keys_of(D)],
+        modifier: PhantomData::<fn() -> M>,
+    };
+    let lists = QueryLists {
+        starts,
+        partial,
+        blocks,
+        ranks,
+        strides: [list_batch, list_block, list_head],
+        parts: [list_parts, list_ctas],
+    };
+    let rows = |map: TensorMap<T>, to: Ptr<T>| Rows {
+        map,
+        to,
+        strides: [scalar(0_i64), scalar(0_i64)],
+    };
+    let tensors = Tensors {
+        maps: [q, k, v, dout],
+        gradients: [rows(dk, dk_rows), rows(dv, dv_rows)],
+        lines: [log2_sum, delta],
+        sums,
+        turns,
+        depths: [D, DV],
+        is_ordered: ORDERED,
+        log2_scale,
+        scale,
+        drops: Drops::new(scalar(0_i64), scalar(0)),
+    };
+    differentiate(Listed { keys, lists }, tensors);
+}
