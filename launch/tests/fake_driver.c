@@ -1,5 +1,6 @@
 /* A stand-in for libcuda.so.1 that launches nothing and writes what it is asked to the file $TILEKIT_FAKE_LOG, a line a call.
  * $TILEKIT_FAKE_PARAMETERS has the sizes of the launched function's parameters, such as 8,8,4: only the cubin would know them.
+ * $TILEKIT_FAKE_CLOCKS gives it the clocks and the memory of an H100.
  * A launch waits until somebody writes into the pipe $TILEKIT_FAKE_WAIT, if there is one.
  * A tensor map's 128 bytes are everything that it is made of: address, numbers, dimensions, strides, box, steps. */
 #include <stdint.h>
@@ -48,7 +49,12 @@ unsigned cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 unsigned cuDeviceGetName(char *name, int size, int device) { (void)device; snprintf(name, size, "NVIDIA Fake"); return 0; }
 unsigned cuDeviceGetAttribute(int *value, unsigned attribute, int device) {
   int capability = number("TILEKIT_FAKE_CAPABILITY", 90);
+  int has_clocks = number("TILEKIT_FAKE_CLOCKS", 0);
   (void)device;
+  if (has_clocks && (attribute == 13 || attribute == 36 || attribute == 37)) {
+    *value = attribute == 13 ? 1980000 : attribute == 36 ? 2619000 : 5120;
+    return 0;
+  }
   *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : attribute == 16 ? 132 : attribute == 97 ? 232448 : 0;
   return 0;
 }

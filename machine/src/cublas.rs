@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
+use crate::library::first;
+pub use crate::library::open;
 use crate::ptxas::Environment;
 
 /// Releases that are understood, the preferred first: the part of the interface used here is the same in both.
@@ -32,45 +34,14 @@ pub fn search<T>(
     folders: impl Iterator<Item = Option<PathBuf>>,
     load: impl Fn(&Path, &Path) -> Result<T, String>,
 ) -> Result<T, String> {
-    let mut rejected = Vec::new();
-    for folder in folders {
-        for major in MAJORS {
-            let file = |name: &str| {
-                let file = format!("lib{name}.so.{major}");
-                folder
-                    .as_ref()
-                    .map_or(PathBuf::from(&file), |at| at.join(&file))
-            };
-            let (lt, cublas) = (file("cublasLt"), file("cublas"));
-            // Without a folder the loader says whether there is one.
-            if folder.is_some() && !lt.is_file() {
-                continue;
-            }
-            // cublasLt first: cuBLAS needs it, and then finds it loaded whatever folder it is in.
-            match load(&lt, &cublas) {
-                Ok(loaded) => return Ok(loaded),
-                Err(_) if folder.is_none() => {}
-                Err(why) => rejected.push(format!("{}: {why}", lt.display())),
-            }
-        }
-    }
-    let mut text = "no cuBLAS was found in $CUDA_HOME, $CUDA_PATH, by the loader, in /usr/local/cuda* or in Python's \
-                    packages; `pip install nvidia-cublas`, or set CUDA_HOME"
-        .to_string();
-    for why in rejected {
-        text.push_str("; ");
-        text.push_str(&why);
-    }
-    Err(text)
-}
-
-/// Opens a library file.
-///
-/// # Errors
-/// What the loader says.
-pub fn open(path: &Path) -> Result<Library, String> {
-    // SAFETY: opening runs the library's initialisers, which is what it is opened for.
-    unsafe { Library::new(path) }.map_err(|error| error.to_string())
+    let names = MAJORS.map(|major| format!("libcublasLt.so.{major}"));
+    let lack = "no cuBLAS was found in $CUDA_HOME, $CUDA_PATH, by the loader, in /usr/local/cuda* or in Python's packages; \
+                `pip install nvidia-cublas`, or set CUDA_HOME";
+    // cublasLt first: cuBLAS needs it, and then finds it loaded whatever folder it is in.
+    first(folders, &names, lack, |lt| {
+        let name = lt.file_name().unwrap_or_default().to_string_lossy();
+        load(lt, &lt.with_file_name(name.replace("cublasLt", "cublas")))
+    })
 }
 
 /// The release of cublasLt, such as `13.1.0`.

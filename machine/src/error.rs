@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use target::{TARGETS, Target};
 
+use crate::cupti::Failure;
 use crate::driver::{CudaFailure, Unavailable};
 use crate::ptxas::{Candidate, Origin, PtxasFailure};
 
@@ -32,6 +33,10 @@ pub enum Error {
     Ptxas(Box<PtxasFailure>),
     /// Neither `nvdisasm` nor `cuobjdump` was found.
     NoDisassembler,
+    /// No CUPTI: why, and what to do.
+    NoCupti(String),
+    /// CUPTI refused to count.
+    Counters(Failure),
     /// A program could not be started or its output not be read.
     Tool {
         /// The program.
@@ -62,6 +67,8 @@ impl fmt::Display for Error {
                 f,
                 "neither nvdisasm nor cuobjdump was found; `cargo tilekit doctor --fix` fetches nvdisasm, or set CUDA_HOME"
             ),
+            Error::NoCupti(why) => f.write_str(why),
+            Error::Counters(failure) => write_refusal(f, failure),
             Error::Tool { program, reason } => write!(f, "{}: {reason}", program.display()),
             Error::Cuda(failure) => write!(f, "{failure}"),
         }
@@ -98,11 +105,21 @@ fn write_no_ptxas(f: &mut fmt::Formatter<'_>, rejected: &[Candidate]) -> fmt::Re
     })
 }
 
+/// The refusal, and on a line of its own what can be done about it.
+fn write_refusal(f: &mut fmt::Formatter<'_>, failure: &Failure) -> fmt::Result {
+    write!(f, "{failure}")?;
+    match failure.help() {
+        Some(help) => write!(f, "\n  {help}"),
+        None => Ok(()),
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Ptxas(failure) => Some(failure.as_ref()),
             Error::Cuda(failure) => Some(failure),
+            Error::Counters(failure) => Some(failure),
             Error::Unavailable(lack) => Some(lack),
             _ => None,
         }
@@ -112,6 +129,12 @@ impl std::error::Error for Error {
 impl From<CudaFailure> for Error {
     fn from(failure: CudaFailure) -> Error {
         Error::Cuda(failure)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        Error::Counters(failure)
     }
 }
 

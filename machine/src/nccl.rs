@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
-use crate::cublas::open;
+use crate::library::{first, open};
 use crate::ptxas::Environment;
 
 /// The file, whose interface has been the same since release 2.0.
@@ -28,24 +28,9 @@ pub fn search<T>(
     folders: impl Iterator<Item = Option<PathBuf>>,
     load: impl Fn(&Path) -> Result<T, String>,
 ) -> Result<T, String> {
-    let text = "no NCCL was found in $CUDA_HOME, $CUDA_PATH, by the loader (LD_LIBRARY_PATH), in /usr/local/cuda* or in Python's packages; \
-                    `pip install nvidia-nccl-cu13`, or set LD_LIBRARY_PATH";
-    let mut rejected = Vec::new();
-    for folder in folders {
-        let file = folder
-            .as_ref()
-            .map_or(PathBuf::from(FILE), |at| at.join(FILE));
-        // Without a folder the loader says whether there is one.
-        if folder.is_some() && !file.is_file() {
-            continue;
-        }
-        match load(&file) {
-            Ok(loaded) => return Ok(loaded),
-            Err(_) if folder.is_none() => {}
-            Err(why) => rejected.push(format!("; {}: {why}", file.display())),
-        }
-    }
-    Err(text.to_string() + &rejected.concat())
+    let lack = "no NCCL was found in $CUDA_HOME, $CUDA_PATH, by the loader (LD_LIBRARY_PATH), in /usr/local/cuda* or in Python's packages; \
+                `pip install nvidia-nccl-cu13`, or set LD_LIBRARY_PATH";
+    first(folders, &[FILE.to_string()], lack, load)
 }
 
 /// The release, such as `2.28.9`.

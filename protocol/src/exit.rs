@@ -28,7 +28,7 @@ exits! {
     MetadataFailed = 102, "cargo could not read the package";
     Diagnostics = 103, "a kernel is wrong: diagnostics were reported";
     Snapshots = 104, "snapshots differ, are missing or stale";
-    Toolchain = 105, "ptxas or a disassembler failed or was not found";
+    Toolchain = 105, "ptxas, a disassembler or CUPTI failed or was not found";
     NoGpu = 106, "a GPU was asked for and there is none that can be used";
     Hang = 107, "a kernel on the GPU did not end, and its process was stopped";
     Survivors = 108, "mutants survived that are not marked equivalent, or that fail on the device";

@@ -83,6 +83,14 @@ impl Device {
         matches!(self.backend(), On::Cuda(_))
     }
 
+    /// Its number among the GPUs that the driver shows; none for the emulator.
+    pub(crate) fn ordinal(&self) -> Option<usize> {
+        match self.backend() {
+            On::Cuda(context) => Some(context.ordinal()),
+            On::Emulator(_) => None,
+        }
+    }
+
     /// Why [`auto`](Device::auto) did not choose a GPU.
     pub fn why_emulator(&self) -> Option<&Error> {
         self.0.why_emulator.as_ref()

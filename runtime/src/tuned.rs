@@ -35,7 +35,7 @@ impl Machine {
                 driver: String::new(),
             };
         }
-        let managed = Managed::open(ordinal);
+        let managed = Managed::of(ordinal);
         let driver = managed.as_ref().map(|managed| managed.driver.clone());
         Machine {
             gpu: facts.name.clone(),

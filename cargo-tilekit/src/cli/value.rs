@@ -1,5 +1,6 @@
 //! What may stand behind a flag, and what is said of a value that may not.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -65,6 +66,15 @@ pub(super) fn file_name(text: &str) -> Result<String, String> {
         return Err("write letters, digits and `-_.`, such as before-tuning".to_string());
     }
     Ok(text.to_string())
+}
+
+/// A file for a picture: without its ending, the name of a kernel that stands behind the flag would be taken for one.
+pub(super) fn svg_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension() {
+        Some(ending) if ending.eq_ignore_ascii_case("svg") => Ok(path),
+        _ => Err("write the name of an SVG file, such as roofline.svg".to_string()),
+    }
 }
 
 /// A number of processes, such as `4`.

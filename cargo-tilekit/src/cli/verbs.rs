@@ -226,6 +226,15 @@ pub(crate) struct Bench {
     /// By how many percent a run may be slower than the baseline
     #[arg(long, value_name = "PERCENT", default_value_t = 5, requires = "against", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) most_loss: u32,
+    /// Read hardware counters of each launch by CUPTI, beside what the model of an H200 says
+    #[arg(long)]
+    pub(crate) counters: bool,
+    /// Draw the times as bars, in the terminal and to an SVG file
+    #[arg(long, value_name = "FILE.svg", value_parser = value::svg_file)]
+    pub(crate) chart: Option<PathBuf>,
+    /// Draw all runs below the roofline, in the terminal and to an SVG file
+    #[arg(long, value_name = "FILE.svg", value_parser = value::svg_file)]
+    pub(crate) roofline: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

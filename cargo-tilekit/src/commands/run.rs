@@ -51,8 +51,13 @@ pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal)
         save,
         against,
         most_loss,
+        counters,
+        chart,
+        roofline,
     } = arguments;
     let record = absolute(record, "--record")?;
+    let chart = absolute(chart, "--chart")?;
+    let roofline = absolute(roofline, "--roofline")?;
     let order = order(run, |filters| {
         Verb::Bench(BenchRequest {
             filters,
@@ -63,6 +68,9 @@ pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal)
             save,
             against,
             most_loss_percent: most_loss,
+            counters,
+            chart,
+            roofline,
         })
     });
     // What the host does between launches is part of what is timed.

@@ -7,6 +7,7 @@
 mod baseline;
 #[path = "build.rs"]
 mod build_verb;
+mod counters;
 mod export;
 mod export_python;
 mod faults;

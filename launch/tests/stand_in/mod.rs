@@ -22,8 +22,14 @@ pub(crate) use named;
 #[track_caller]
 pub(crate) fn build(source: &Path, folder: &Path) -> PathBuf {
     let name = source.file_stem().expect("a file").display().to_string();
-    let library = folder.join(format!("lib{name}.so"));
-    let unfinished = folder.join(format!("lib{name}.{}.so", std::process::id()));
+    build_as(source, folder, &format!("lib{name}.so"))
+}
+
+/// The same under this name.
+#[track_caller]
+pub(crate) fn build_as(source: &Path, folder: &Path, name: &str) -> PathBuf {
+    let library = folder.join(name);
+    let unfinished = folder.join(format!("{name}.{}", std::process::id()));
     let output = Command::new("cc")
         .args(["-shared", "-fPIC", "-o"])
         .args([&unfinished, source])

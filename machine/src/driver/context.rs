@@ -56,6 +56,11 @@ impl Context {
         self.ordinal
     }
 
+    /// Its handle, for libraries that work on it while this lives.
+    pub fn handle(&self) -> ContextHandle {
+        self.raw
+    }
+
     /// The architecture, with its limits.
     pub fn target(&self) -> &'static Target {
         self.target

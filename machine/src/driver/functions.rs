@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code, reason = "foreign functions of the driver")]
 
-use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ops::Deref;
 use std::sync::OnceLock;
 
@@ -101,6 +101,7 @@ launch::driver_functions! {
     /// The driver's functions beyond those of launching.
     Functions:
     cuDeviceTotalMem = "cuDeviceTotalMem_v2" (*mut usize, c_int);
+    cuDeviceGetPCIBusId = "cuDeviceGetPCIBusId" (*mut c_char, c_int, c_int);
     cuDevicePrimaryCtxRelease = "cuDevicePrimaryCtxRelease_v2" (c_int);
     cuCtxSynchronize = "cuCtxSynchronize" ();
     cuDeviceCanAccessPeer = "cuDeviceCanAccessPeer" (*mut c_int, c_int, c_int);

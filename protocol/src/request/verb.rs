@@ -142,6 +142,15 @@ pub struct BenchRequest {
     /// By how much a run may be slower than that, percent.
     #[serde(default)]
     pub most_loss_percent: u32,
+    /// Read hardware counters of each launch.
+    #[serde(default)]
+    pub counters: bool,
+    /// A file for times as bars, as SVG.
+    #[serde(default)]
+    pub chart: Option<PathBuf>,
+    /// A file for the roofline with all runs, as SVG.
+    #[serde(default)]
+    pub roofline: Option<PathBuf>,
 }
 
 /// What `snapshot` does with what differs.

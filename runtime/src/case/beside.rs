@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::bed::Bed;
-use super::bench::{BenchOptions, Contest, Contestant, Timing, Track};
+use super::bench::{BenchOptions, Contest, Contestant, Part, Timing, Track};
 use super::compare::{Agreement, Mismatch, compare};
 use super::shape::Shape;
 use super::tensor::Output;
@@ -94,6 +94,8 @@ pub(super) struct Match<'a> {
     /// How many of the launches overlap the one in front.
     pub(super) overlapping: usize,
     pub(super) launch: LaunchCopy<'static>,
+    /// Its launches one by one, where they are counted.
+    pub(super) parts: Vec<Part<'static>>,
     pub(super) copies: usize,
     pub(super) beside: Vec<Beside>,
     pub(super) outputs: &'a [Arc<dyn AnyOutput>],
@@ -109,6 +111,7 @@ impl Match<'_> {
             name,
             overlapping,
             launch,
+            parts,
             copies: count,
             beside,
             outputs,
@@ -120,6 +123,7 @@ impl Match<'_> {
             check: None,
             overlapping,
             launch,
+            parts,
         }];
         let mut checker = None;
         for peer in beside {
@@ -136,6 +140,7 @@ impl Match<'_> {
                     check: None,
                     overlapping: 0,
                     launch: rival.launch,
+                    parts: Vec::new(),
                 };
                 if let (Some(checker), Some(tolerance)) = (&checker, tolerance) {
                     contestant.check = Some(checker.check(&contestant, tolerance)?);

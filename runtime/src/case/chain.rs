@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::bed::Bed;
-use super::bench::{BenchOptions, Track};
+use super::bench::{BenchOptions, Part, Track};
 use super::beside::{AnyOutput, Beside, Match, in_order};
 use crate::code::{Entry, PreparedLaunch};
 use crate::error::Result;
@@ -62,6 +62,10 @@ impl Chain {
                 launch: in_order(self.links.iter().map(Link::plain).collect()),
             });
         }
+        let parts = match options.counters {
+            true => self.links.iter().map(Link::part).collect(),
+            false => Vec::new(),
+        };
         let contest = Match {
             bed,
             track: Track::One(stream),
@@ -69,6 +73,7 @@ impl Chain {
             name,
             overlapping,
             launch: in_order(self.links.into_iter().map(|link| link.copies).collect()),
+            parts,
             copies,
             beside,
             outputs,
@@ -80,6 +85,13 @@ impl Chain {
 impl Link {
     fn overlaps(&self) -> bool {
         self.without_overlap.is_some()
+    }
+
+    fn part(&self) -> Part<'static> {
+        Part {
+            name: self.name.clone(),
+            launch: in_order(vec![self.copies.clone()]),
+        }
     }
 
     fn plain(&self) -> Vec<PreparedLaunch> {

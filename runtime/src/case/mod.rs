@@ -35,8 +35,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use bed::{Bed, Mode};
-pub(crate) use bench::Heats;
-pub use bench::{BenchOptions, Entrant, RanksContest, Series, Timing};
+pub use bench::{BenchOptions, Conditions, Counters, Entrant, RanksContest, Series, Timing};
+pub(crate) use bench::{Heats, probe};
 pub use cache::CaseCache;
 #[doc(hidden)]
 pub use compare::Tally;

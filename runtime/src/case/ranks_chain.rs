@@ -57,6 +57,7 @@ impl RanksChain {
                 let mut links = links.iter();
                 links.try_for_each(|link| link.copies[copy].enqueue(&on))
             }),
+            parts: Vec::new(),
             copies,
             beside,
             outputs,

@@ -29,7 +29,7 @@ impl Emulation {
         self.seed.is_some() || self.checking != Checking::default()
     }
 
-    fn options(self) -> EmulatorOptions {
+    pub(super) fn options(self) -> EmulatorOptions {
         let usual = EmulatorOptions::default();
         let is_timed = self.is_timed || self.is_modelling;
         EmulatorOptions {

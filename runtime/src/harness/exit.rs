@@ -25,6 +25,8 @@ fn exit_of_lack(error: &MachineError) -> Exit {
         MachineError::NoPtxas { .. }
         | MachineError::Ptxas(_)
         | MachineError::NoDisassembler
+        | MachineError::NoCupti(_)
+        | MachineError::Counters(_)
         | MachineError::Tool { .. } => Exit::Toolchain,
         _ => Exit::KernelFailed,
     }

@@ -1,6 +1,7 @@
 /* The stand-in for libcuda.so.1 with what the runtime asks beyond launching: memory, which is the host's, streams and events, on which
  * everything has ended at once, and graphs, which are empty. */
 #include "../../../launch/tests/fake_driver.c"
+#include <unistd.h>
 
 static int streams[4], stream_count, capturing, events[1], graphs[2];
 
@@ -13,6 +14,7 @@ static unsigned on_stream(const char *call, const void *stream) {
   return end(log);
 }
 
+unsigned cuDeviceGetPCIBusId(char *bus, int size, int device) { snprintf(bus, size, "0000:%02x:00.0", device); return 0; }
 unsigned cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = (size_t)1 << 32; return 0; }
 unsigned cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *free_bytes = (size_t)1 << 31; *total = (size_t)1 << 32; return 0; }
 unsigned cuDeviceCanAccessPeer(int *can, int device, int peer) { *can = device != peer && number("TILEKIT_FAKE_PEERS", 1); return 0; }
@@ -90,7 +92,8 @@ unsigned cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *st
 unsigned cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void *stream) { (void)stream; memset((void *)(uintptr_t)to, byte, bytes); return 0; }
 unsigned cuStreamCreate(void **stream, unsigned flags) { *stream = &streams[stream_count++ % 4]; return flags == 1 ? 0 : 1; }
 unsigned cuStreamDestroy_v2(void *stream) { return is_stream(stream) ? 0 : 400; }
-unsigned cuStreamSynchronize(void *stream) { (void)stream; return number("TILEKIT_FAKE_SYNCHRONIZE", 0); }
+/* $TILEKIT_FAKE_BUSY are milliseconds for which the GPU is at work whenever somebody waits for it. */
+unsigned cuStreamSynchronize(void *stream) { (void)stream; usleep(1000 * number("TILEKIT_FAKE_BUSY", 0)); return number("TILEKIT_FAKE_SYNCHRONIZE", 0); }
 unsigned cuStreamQuery(void *stream) { (void)stream; return number("TILEKIT_FAKE_SYNCHRONIZE", 0); }
 unsigned cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return is_stream(stream) && event == &events[0] ? flags : 400; }
 unsigned cuStreamBeginCapture_v2(void *stream, unsigned mode) { capturing += mode == 1; return mode == 1 ? on_stream("capture", stream) : 1; }

@@ -3,6 +3,8 @@
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
+use super::conditions::Sampler;
+use super::counters::{Counters, Part, count};
 use super::track::{Recorded, Start, Track};
 use super::{BenchOptions, Entrant, Series, Timing};
 use crate::case::random::mix;
@@ -18,6 +20,8 @@ pub(in crate::case) struct Contestant<'a> {
     /// How many launches of one turn may overlap the one in front.
     pub(in crate::case) overlapping: usize,
     pub(in crate::case) launch: LaunchCopy<'a>,
+    /// What is counted by itself; none where all of it is one.
+    pub(in crate::case) parts: Vec<Part<'a>>,
 }
 
 /// Contestants on one track.
@@ -70,24 +74,36 @@ impl Contest<'_> {
         let single = self.rounds_of((self.options.samples, 1), &all, self.single_launches()?)?;
         let slices: Result<Vec<Slice>> = all.iter().map(|&at| self.prepare_slice(at)).collect();
         let slices = slices?;
+        let device = self.track.stream().device();
+        let sampler = device.ordinal().and_then(Sampler::start);
+        let watch = |at| sampler.as_ref().map(|sampler| sampler.watch(at));
         let back_to_back = self.rounds_of((self.options.rounds, 2), &all, |at| {
+            let _watch = watch(at);
             self.replay_for(&slices[at], self.options.slice)
         })?;
+        let finalists = self.finalists(&back_to_back);
         let sustained = if self.options.sustained.is_zero() {
             vec![Series::default(); all.len()]
         } else {
-            let finalists = self.finalists(&back_to_back);
             self.rounds_of((SUSTAINED_ROUNDS, 3), &finalists, |at| {
+                let _watch = watch(at);
                 self.replay_for(&slices[at], self.options.sustained)
             })?
         };
         notes.extend(self.notes_on_overlap(&slices));
+        let unknown = vec![None; all.len()];
+        let conditions = sampler.map_or(unknown, |sampler| sampler.end(all.len()));
+        let counters = self.counters(&finalists, &mut notes)?;
         let series = single.into_iter().zip(back_to_back).zip(sustained);
-        let entrants = self.contestants.iter().zip(&slices).zip(series);
+        let seen = conditions.into_iter().zip(counters);
+        let entrants = self.contestants.iter().zip(&slices).zip(series).zip(seen);
         Ok(Timing {
             entrants: entrants
                 .map(
-                    |((contestant, slice), ((single, back_to_back), sustained))| Entrant {
+                    |(
+                        ((contestant, slice), ((single, back_to_back), sustained)),
+                        (conditions, counters),
+                    )| Entrant {
                         name: contestant.name.clone(),
                         family: contestant.family.clone(),
                         check: contestant.check.clone(),
@@ -96,12 +112,47 @@ impl Contest<'_> {
                         sustained,
                         turns: slice.turns,
                         overlapping: slice.graph.overlapping(),
+                        conditions,
+                        counters,
                     },
                 )
                 .collect(),
             copies: self.copies,
             notes,
         })
+    }
+
+    /// What the hardware counts of each contestant; of those that are no finalists nothing, as where it was not requested.
+    fn counters(&self, finalists: &[usize], notes: &mut Vec<String>) -> Result<Vec<Vec<Counters>>> {
+        let mut all = vec![Vec::new(); self.contestants.len()];
+        if !self.options.counters || !self.is_on_gpu() {
+            return Ok(all);
+        }
+        let Track::One(stream) = self.track else {
+            notes.push("counters of launches on several GPUs are not read".to_string());
+            return Ok(all);
+        };
+        let whole = |at: &usize| {
+            let contestant = &self.contestants[*at];
+            let parts = contestant
+                .parts
+                .iter()
+                .map(|part| (part.name.as_str(), &part.launch));
+            let mut parts: Vec<_> = parts.collect();
+            if parts.is_empty() {
+                parts.push((contestant.name.as_str(), &contestant.launch));
+            }
+            parts
+        };
+        let (parts, owners): (Vec<_>, Vec<_>) = finalists
+            .iter()
+            .flat_map(|at| whole(at).into_iter().map(|part| (part, *at)))
+            .unzip();
+        let counted = count(&parts, stream, (self.copies, self.launch_limit))?;
+        for (at, counters) in owners.into_iter().zip(counted) {
+            all[at].push(counters);
+        }
+        Ok(all)
     }
 
     /// Those that stand alone, and of each family the fastest back to back.
@@ -307,6 +358,7 @@ mod tests {
                 family: None,
                 check: None,
                 overlapping: 0,
+                parts: Vec::new(),
                 launch: Box::new(move |_, copy| {
                     seen.borrow_mut().push((at, copy));
                     Ok(())
@@ -350,6 +402,7 @@ mod tests {
             family: family.map(str::to_string),
             check: None,
             overlapping: 0,
+            parts: Vec::new(),
             launch: Box::new(move |stream, _| match stream.queue() {
                 On::Emulator(stream) => stream.run(move || {
                     std::thread::sleep(Duration::from_millis(ms));

@@ -53,6 +53,7 @@ impl<'a> Heats<'a> {
             check: None,
             overlapping: ready.overlapping,
             launch,
+            parts: Vec::new(),
         });
         self.ready.push(ready);
         self.ready.len() - 1

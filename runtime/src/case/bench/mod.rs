@@ -20,10 +20,15 @@
 //! Work on all ranks of a world is timed on all of them, and the slowest counts. A kernel of one thread on each, behind the rest, has all ranks begin
 //! together; back to back, a graph of each rank is replayed.
 //!
+//! While launches run on, the management library is asked for clocks and power. Hardware counters are read after all times are taken: reading them takes
+//! launches of its own.
+//!
 //! On the emulator the same is done with the host's clock, without rest, spinning and slices: its times say nothing of a
 //! GPU.
 
+mod conditions;
 mod contest;
+mod counters;
 mod gate;
 mod heats;
 mod ranks;
@@ -34,7 +39,11 @@ use std::time::Duration;
 
 use lowering::trace::TraceOptions;
 
+pub use conditions::Conditions;
 pub(super) use contest::{Contest, Contestant};
+pub use counters::Counters;
+pub(super) use counters::Part;
+pub(crate) use counters::probe;
 pub(crate) use heats::Heats;
 pub use ranks::RanksContest;
 pub(super) use track::Track;
@@ -57,6 +66,8 @@ pub struct BenchOptions {
     pub sustained: Duration,
     /// Time each launch also as it is compiled to be traced so.
     pub trace: Option<TraceOptions>,
+    /// Read hardware counters of each launch, after all times are taken.
+    pub counters: bool,
 }
 
 impl Default for BenchOptions {
@@ -69,6 +80,7 @@ impl Default for BenchOptions {
             operand_bytes: 240 << 20,
             sustained: Duration::ZERO,
             trace: None,
+            counters: false,
         }
     }
 }
@@ -137,6 +149,10 @@ pub struct Entrant {
     pub overlapping: usize,
     /// How its results agree with those of the first, with the norm.
     pub check: Option<String>,
+    /// What the GPU was like while it ran back to back and sustained; none on the emulator, and where no management library says.
+    pub conditions: Option<Conditions>,
+    /// What the hardware counted of each of its launches, if that was requested.
+    pub counters: Vec<Counters>,
 }
 
 /// Times of one launch, or of one chain of launches, in the order taken: the i-th of every contestant are of one round.

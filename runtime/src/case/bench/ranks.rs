@@ -48,6 +48,7 @@ impl<'a> RanksContest<'a> {
             check: None,
             overlapping: 0,
             launch: Box::new(move |_, copy| launch(copy)),
+            parts: Vec::new(),
         });
     }
 

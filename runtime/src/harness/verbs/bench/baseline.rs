@@ -8,12 +8,13 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::device::DeviceFacts;
+use crate::device::Device;
 use crate::harness::context::{Context, Done};
 use crate::harness::files;
 use crate::harness::speak::count;
 use crate::harness::{Exit, request::BenchRequest};
 use crate::report::Remark;
+use crate::tuned::Machine;
 
 /// The baselines of a request: what is compared with, and what is collected to be kept.
 pub(super) struct Baselines {
@@ -34,10 +35,9 @@ impl Baselines {
     pub(super) fn open(
         context: &Context,
         request: &BenchRequest,
-        device: &str,
-        facts: &DeviceFacts,
+        device: &Device,
     ) -> Done<Baselines> {
-        let machine = machine(device, facts);
+        let machine = machine(device);
         let folder = context.place.artifacts.join("baselines");
         let path = |name: &String| folder.join(format!("{name}.jsonl"));
         let refuse = |remark: Remark| {
@@ -151,25 +151,32 @@ impl Baselines {
     }
 }
 
-/// What times depend on beside the kernel.
-fn machine(device: &str, facts: &DeviceFacts) -> Value {
+/// What times depend on beside the kernel: a GPU with its power limit and driver, or the threads of a CPU, of this host.
+fn machine(device: &Device) -> Value {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let facts = device.facts();
+    let known = Machine::of(device, device.ordinal().unwrap_or(0));
     json!({
-        "host": host.trim(), "device": device, "name": facts.name,
-        "multiprocessors": facts.multiprocessors, "driver": facts.driver_text(),
+        "host": host.trim(), "name": facts.name, "multiprocessors": facts.multiprocessors,
+        "power_limit_watts": known.power_limit_watts, "driver": known.driver, "is_modelled": device.is_modelling(),
     })
 }
 
 fn shown(machine: &Value) -> String {
     let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_string();
-    let driver = machine["driver"].as_str();
-    let driver = driver.map_or_else(String::new, |driver| format!(", CUDA {driver}"));
-    let count = &machine["multiprocessors"];
-    format!(
-        "{} ({count} multiprocessors{driver}) of host `{}`",
-        text("name"),
-        text("host")
-    )
+    let mut facts = vec![format!("{} multiprocessors", machine["multiprocessors"])];
+    if let Some(watts) = machine["power_limit_watts"].as_u64() {
+        facts.push(format!("{watts} W"));
+    }
+    let driver = machine["driver"]
+        .as_str()
+        .filter(|driver| !driver.is_empty());
+    facts.extend(driver.map(|driver| format!("driver {driver}")));
+    if machine["is_modelled"] == true {
+        facts.push("times of a model".to_string());
+    }
+    let (name, host, facts) = (text("name"), text("host"), facts.join(", "));
+    format!("{name} ({facts}) of host `{host}`")
 }
 
 /// Are both figures of one run? The kernel may be another one: that is often what is compared.

@@ -3,9 +3,10 @@
 use ir::elem::DType;
 use serde_json::{Value, json};
 
+use super::chart::{Mark, Work};
 use super::roofline::Roofline;
-use super::table;
-use crate::case::{CaseReport, Entrant, Series, Timing};
+use super::{conditions, counters, table};
+use crate::case::{CaseReport, Conditions, Counters, Entrant, Series, Timing};
 use crate::device::DeviceFacts;
 use crate::harness::catalog::{CaseItem, RunItem};
 
@@ -110,10 +111,78 @@ impl<'r> Figures<'r> {
 
     /// For people.
     pub(super) fn text(&self, prefix: &str) -> String {
-        match self.contested() {
+        let text = match self.contested() {
             Some(timing) => table::contest(self, timing, prefix),
             None => table::line(self, prefix),
+        };
+        let conditions = self.conditions().and_then(conditions::text);
+        let conditions = conditions.map(|conditions| format!("  {conditions}\n"));
+        text + &conditions.unwrap_or_default()
+    }
+
+    /// What the GPU was like while ours ran, in the first chain.
+    fn conditions(&self) -> Option<&'r Conditions> {
+        self.timings[0].ours().conditions.as_ref()
+    }
+
+    /// What the hardware counted: ours of all chains first, then each peer.
+    pub(super) fn counters(&self) -> Vec<&'r Counters> {
+        let of = |entrants: fn(&Timing) -> &[Entrant]| {
+            let timings = self.timings.iter();
+            let entrants = timings.flat_map(move |timing| entrants(timing));
+            entrants.flat_map(|entrant| &entrant.counters)
+        };
+        let ours = of(|timing| &timing.entrants[..1]);
+        ours.chain(of(|timing| &timing.entrants[1..])).collect()
+    }
+
+    /// For a picture: who did it in what time.
+    pub(super) fn work(&self, case: &CaseItem, run: &RunItem) -> Work {
+        let mark = |name: String, series: &Series| Mark {
+            name,
+            ms: series.median_ms().into(),
+            spread: Some(series.spread().into()),
+            counted_bytes: None,
+        };
+        let mut marks: Vec<Mark> = match self.contested() {
+            Some(timing) => {
+                let lines = lines(timing).into_iter();
+                lines
+                    .map(|line| mark(line.name, line.back_to_back))
+                    .collect()
+            }
+            None => {
+                let ours = mark(
+                    run.kernels().join(" + "),
+                    &self.timings[0].ours().back_to_back,
+                );
+                vec![Mark {
+                    ms: self.median_ms(),
+                    ..ours
+                }]
+            }
+        };
+        marks[0].counted_bytes = self.counted_bytes();
+        Work {
+            title: title(case, run),
+            flops: self.flops,
+            moved_bytes: self.moved_bytes,
+            tensor_cores: self.tensor_cores,
+            roofline: self.roofline,
+            marks,
         }
+    }
+
+    /// Bytes between L2 and DRAM of all our launches, as the hardware counted them.
+    fn counted_bytes(&self) -> Option<u64> {
+        let ours = self
+            .timings
+            .iter()
+            .flat_map(|timing| &timing.ours().counters);
+        let bytes =
+            ours.map(|one| Some(one.value("dram_read_bytes")? + one.value("dram_written_bytes")?));
+        let bytes: Vec<f64> = bytes.collect::<Option<_>>()?;
+        (!bytes.is_empty()).then(|| bytes.iter().sum::<f64>() as u64)
     }
 
     /// What was found right, and by which norm.
@@ -136,10 +205,18 @@ impl<'r> Figures<'r> {
             "single_ms": self.single_ms(), "sustained_ms": self.sustained_ms(), "tensor_bytes": self.tensor_bytes,
             "tensor_cores": self.tensor_cores.map(|dtype| dtype.to_string()),
             "gigabytes_per_second": self.gigabytes_per_second(self.median_ms()),
-            "teraflops": self.teraflops(self.median_ms()), "roofline_share": share.map(|(share, _)| share),
+            "teraflops": self.teraflops(self.median_ms()), "flops": self.flops, "moved_bytes": self.moved_bytes,
+            "roofline_share": share.map(|(share, _)| share),
             "roofline_limit": share.map(|(_, limit)| limit), "checks": self.checks, "chains": chains,
         })
     }
+}
+
+/// The case with its sizes.
+pub(super) fn title(case: &CaseItem, run: &RunItem) -> String {
+    format!("{} {}", case.entry.name, run.sizes)
+        .trim_end()
+        .to_string()
 }
 
 fn chain(timing: &Timing) -> Value {
@@ -155,6 +232,8 @@ fn chain(timing: &Timing) -> Value {
                 "sustained": (!entrant.sustained.samples_ms.is_empty())
                     .then(|| series(&entrant.sustained, &ours.sustained)),
                 "graph": {"turns": entrant.turns, "overlapping": entrant.overlapping},
+                "conditions": entrant.conditions.as_ref().map(conditions::event),
+                "counters": entrant.counters.iter().map(counters::event).collect::<Vec<Value>>(),
             })
         })
         .collect();

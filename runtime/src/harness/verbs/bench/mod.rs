@@ -1,6 +1,9 @@
 //! `bench`: how long the launches of a case take, beside peers where it names some, and what that is worth.
 
 mod baseline;
+mod chart;
+mod conditions;
+mod counters;
 mod figures;
 mod modelled;
 mod roofline;
@@ -11,10 +14,13 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use machine::nvml::Managed;
+use serde_json::{Value, json};
 
 use super::run::{Runner, Shown, Table};
 use crate::case::BenchOptions;
+use crate::device::Device;
+use crate::emulated::Modelled;
 use crate::harness::Exit;
 use crate::harness::catalog::{CaseItem, RunItem};
 use crate::harness::context::{Context, Done};
@@ -26,6 +32,8 @@ use crate::harness::speak::{Speaker, Verdict};
 use crate::report::Remark;
 
 use baseline::Baselines;
+use chart::Charts;
+use counters::Prediction;
 use figures::Figures;
 use modelled::ModelledFigures;
 
@@ -43,10 +51,7 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
         .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
     let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
     let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, &catalog)?;
-    if let Some(path) = &request.record {
-        // What cannot be written is said before the minutes of timing, not after.
-        files::check_appendable(path).map_err(|error| unwritten(&error, &context.speaker))?;
-    }
+    check_files(request).map_err(|error| unwritten(&error, &context.speaker))?;
     let emulation = Emulation {
         is_modelling: true,
         ..Emulation::default()
@@ -55,6 +60,23 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     if device.is_modelling() {
         let text = "times are those of a model of an H200; nothing is measured, and results are not compared";
         context.speaker.remark(&Remark::warning(text));
+    }
+    let prediction = match request.counters {
+        true => {
+            counters::check(context, &device)?;
+            let limit = context
+                .emulator_limit_bytes()
+                .saturating_mul(MODELLED_TENSORS);
+            Some(Prediction::new(&replaced, limit))
+        }
+        false => None,
+    };
+    if device
+        .ordinal()
+        .is_some_and(|gpu| Managed::of(gpu).is_none())
+    {
+        let text = "clocks and power are not known: there is no NVML (libnvidia-ml.so.1)";
+        context.speaker.remark(&Remark::note(text));
     }
     let limit = context.tensor_limit(&device);
     // A few CTAs of a large case take no longer than all of a small one.
@@ -69,7 +91,8 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     let compiler = || Context::compiler(&replaced);
     let runner = Runner::benching(&device, compiler(), limit, options(request));
     let checker = Runner::new(&device, compiler(), limit);
-    let mut baselines = Baselines::open(context, request, runner.device(), runner.facts())?;
+    let mut baselines = Baselines::open(context, request, &device)?;
+    let mut charts = Charts::new(on(&device));
     let table = Table::new(&selected);
     context.speaker.begin(selected.len());
     let mut verdict = Verdict::good();
@@ -82,8 +105,15 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
                 case.about(run)
             )));
         } else {
-            let runners = (&runner, &checker);
-            match bench_run(context, runners, &table, request, (case, run)) {
+            let bench = Bench {
+                context,
+                runner: &runner,
+                checker: &checker,
+                prediction: prediction.as_ref(),
+                table: &table,
+                request,
+            };
+            match bench.run((case, run), &mut charts) {
                 Ok(Some(event)) => baselines.note(context, &table.prefix(case, run), &event),
                 Ok(None) => {}
                 Err(exit) => verdict.note(exit),
@@ -92,8 +122,24 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
         context.speaker.stepped();
     }
     context.speaker.end();
+    verdict.note(draw(context, request, &charts));
     verdict.note(baselines.conclude(context));
     Ok(verdict.exit())
+}
+
+/// What cannot be written is said before the minutes of timing, not after.
+fn check_files(request: &BenchRequest) -> std::io::Result<()> {
+    if let Some(path) = &request.record {
+        files::check_appendable(path)?;
+    }
+    for path in [&request.chart, &request.roofline].into_iter().flatten() {
+        let is_new = !path.exists();
+        files::check_appendable(path)?;
+        if is_new {
+            files::remove(path)?;
+        }
+    }
+    Ok(())
 }
 
 fn options(request: &BenchRequest) -> BenchOptions {
@@ -101,65 +147,151 @@ fn options(request: &BenchRequest) -> BenchOptions {
         samples: request.samples,
         rounds: request.samples.min(BenchOptions::default().rounds),
         sustained: Duration::from_millis(request.sustained_ms),
+        counters: request.counters,
         ..BenchOptions::default()
     };
     if request.hot { options.hot() } else { options }
 }
 
-/// Checks a run where peers will be compared with its results, times it and reports. Gives its figures, if it has any.
-fn bench_run(
-    context: &Context,
-    (runner, checker): (&Runner, &Runner),
-    table: &Table,
-    request: &BenchRequest,
-    (case, run): (&CaseItem, &RunItem),
-) -> Done<Option<Value>> {
-    let speaker = &context.speaker;
-    let about = case.about(run);
-    if run.described.ranks.is_some() && runner.is_modelling() {
-        let text = format!(
-            "{about} is left out: launches on several devices are not modelled; time them on GPUs"
-        );
-        speaker.remark(&Remark::note(text));
-        return Ok(None);
+/// On what times are taken, for a title.
+fn on(device: &Device) -> String {
+    if device.is_modelling() {
+        return "an H200 as modelled".to_string();
     }
-    let mut checks = Vec::new();
-    if !run.described.peers.is_empty() && !runner.is_modelling() {
-        match checker.run(case, run) {
-            Shown::Passed(passed) => checks = passed.checks,
-            Shown::Failed(error) => return Err(speaker.error(&about, &error)),
-            Shown::Skipped(why) => {
-                speaker.remark(&Remark::note(format!("{about} is left out: {why}")));
-                return Ok(None);
+    device.facts().name.clone()
+}
+
+/// Draws what was requested: in the terminal, and as files.
+fn draw(context: &Context, request: &BenchRequest, charts: &Charts) -> Exit {
+    let mut exit = Exit::Success;
+    let mut show = |path: &Path, (text, svg): (String, String)| {
+        let speaker = &context.speaker;
+        speaker.tell(
+            &text,
+            || json!({ "reason": "tilekit-picture", "file": path }),
+        );
+        match files::write_whole(path, svg.as_bytes()) {
+            Ok(()) => speaker.remark(&Remark::note(format!("drawn in {}", path.display()))),
+            Err(error) => exit = unwritten(&error, speaker),
+        }
+    };
+    if charts.is_empty() {
+        return Exit::Success;
+    }
+    if let Some(path) = &request.chart {
+        show(path, charts.bars());
+    }
+    if let Some(path) = &request.roofline {
+        match charts.roofline() {
+            Some(drawn) => show(path, drawn),
+            None => {
+                let text = "no roofline: no run says both its operations and its bytes, on a device whose peaks are known";
+                let help = "a case says them by `case.does_flops(..)` or `case.does_tensor_flops::<T>(..)`, and `case.moves_bytes(..)`";
+                context
+                    .speaker
+                    .remark(&Remark::warning(text).with_help(help));
             }
         }
     }
-    let outcome = case.entry.run(&run.sizes, runner.mode());
-    if let Err(error) = &outcome.result {
-        return Err(speaker.error(&about, error));
-    }
-    if let Some(figures) = ModelledFigures::of(&outcome.report) {
-        let event = figures.event(case, run);
-        speaker.tell(&figures.text(&table.prefix(case, run)), || event.clone());
-        if let Some(path) = &request.record {
-            append(path, &format!("{event}\n"), speaker)?;
+    exit
+}
+
+/// What all runs share.
+struct Bench<'b> {
+    context: &'b Context,
+    runner: &'b Runner,
+    checker: &'b Runner,
+    prediction: Option<&'b Prediction>,
+    table: &'b Table,
+    request: &'b BenchRequest,
+}
+
+impl Bench<'_> {
+    /// Checks a run where peers will be compared with its results, times it and reports. Gives its figures, if it has any.
+    fn run(&self, (case, run): (&CaseItem, &RunItem), charts: &mut Charts) -> Done<Option<Value>> {
+        let speaker = &self.context.speaker;
+        let about = case.about(run);
+        if run.described.ranks.is_some() && self.runner.is_modelling() {
+            let text = format!(
+                "{about} is left out: launches on several devices are not modelled; time them on GPUs"
+            );
+            speaker.remark(&Remark::note(text));
+            return Ok(None);
         }
-        return Ok(Some(event));
+        let Some(checks) = self.checks(case, run)? else {
+            return Ok(None);
+        };
+        let outcome = case.entry.run(&run.sizes, self.runner.mode());
+        if let Err(error) = &outcome.result {
+            return Err(speaker.error(&about, error));
+        }
+        if let Some(figures) = ModelledFigures::of(&outcome.report) {
+            charts.push(figures.work(case, run));
+            let event = figures.event(case, run);
+            speaker.tell(&figures.text(&self.table.prefix(case, run)), || {
+                event.clone()
+            });
+            return self.recorded(event);
+        }
+        let Some(figures) = Figures::of(&outcome.report, checks, self.runner.facts()) else {
+            let text = format!("{about} launches nothing, so there is nothing to time");
+            speaker.remark(&Remark::warning(text));
+            return Ok(None);
+        };
+        charts.push(figures.work(case, run));
+        let mut event = figures.event(case, run, self.runner.device());
+        let mut text = figures.text(&self.table.prefix(case, run));
+        if let Some(prediction) = self.prediction {
+            let modelled = self.modelled(prediction, (case, run));
+            let counted = figures.counters();
+            let found = counters::matched(&counted, modelled.iter().collect());
+            let pairs = counted.iter().zip(found);
+            text.extend(pairs.map(|(counters, modelled)| counters::text(counters, modelled)));
+            event["modelled"] = modelled.iter().map(modelled::launch).collect();
+        }
+        speaker.tell(&text, || event.clone());
+        for note in figures.notes() {
+            speaker.remark(&Remark::note(note));
+        }
+        self.recorded(event)
     }
-    let Some(figures) = Figures::of(&outcome.report, checks, runner.facts()) else {
-        let text = format!("{about} launches nothing, so there is nothing to time");
-        speaker.remark(&Remark::warning(text));
-        return Ok(None);
-    };
-    let event = figures.event(case, run, runner.device());
-    speaker.tell(&figures.text(&table.prefix(case, run)), || event.clone());
-    for note in figures.notes() {
-        speaker.remark(&Remark::note(note));
+
+    /// What was compared; none where the run is left out.
+    fn checks(&self, case: &CaseItem, run: &RunItem) -> Done<Option<Vec<String>>> {
+        if run.described.peers.is_empty() || self.runner.is_modelling() {
+            return Ok(Some(Vec::new()));
+        }
+        let speaker = &self.context.speaker;
+        let about = case.about(run);
+        match self.checker.run(case, run) {
+            Shown::Passed(passed) => Ok(Some(passed.checks)),
+            Shown::Failed(error) => Err(speaker.error(&about, &error)),
+            Shown::Skipped(why) => {
+                speaker.remark(&Remark::note(format!("{about} is left out: {why}")));
+                Ok(None)
+            }
+        }
     }
-    if let Some(path) = &request.record {
-        append(path, &format!("{event}\n"), speaker)?;
+
+    /// What the model says of the launches of a run; nothing, and why, where it says nothing.
+    fn modelled(
+        &self,
+        prediction: &Prediction,
+        (case, run): (&CaseItem, &RunItem),
+    ) -> Vec<(String, Modelled)> {
+        prediction.of(case, run).unwrap_or_else(|why| {
+            let text = format!("{} is not modelled: {why}", case.about(run));
+            self.context.speaker.remark(&Remark::note(text));
+            Vec::new()
+        })
     }
-    Ok(Some(event))
+
+    fn recorded(&self, event: Value) -> Done<Option<Value>> {
+        if let Some(path) = &self.request.record {
+            append(path, &format!("{event}\n"), &self.context.speaker)?;
+        }
+        Ok(Some(event))
+    }
 }
 
 fn append(path: &Path, text: &str, speaker: &Speaker) -> Done<()> {

@@ -3,7 +3,12 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use ir::elem::DType;
 use serde_json::{Value, json};
+
+use super::chart::{Mark, Work};
+use super::figures::title;
+use super::roofline::Roofline;
 
 use crate::case::CaseReport;
 use crate::emulated::Modelled;
@@ -15,6 +20,7 @@ pub(super) struct ModelledFigures {
     launches: Vec<(String, Modelled)>,
     moved_bytes: Option<u64>,
     flops: Option<u64>,
+    tensor_cores: Option<DType>,
 }
 
 impl ModelledFigures {
@@ -27,6 +33,7 @@ impl ModelledFigures {
             launches,
             moved_bytes: report.moved_bytes,
             flops: report.flops,
+            tensor_cores: report.tensor_cores,
         })
     }
 
@@ -64,6 +71,23 @@ impl ModelledFigures {
         text
     }
 
+    /// For a picture.
+    pub(super) fn work(&self, case: &CaseItem, run: &RunItem) -> Work {
+        Work {
+            title: title(case, run),
+            flops: self.flops,
+            moved_bytes: self.moved_bytes,
+            tensor_cores: self.tensor_cores,
+            roofline: Roofline::modelled(self.tensor_cores),
+            marks: vec![Mark {
+                name: run.kernels().join(" + "),
+                ms: self.ms(),
+                spread: None,
+                counted_bytes: None,
+            }],
+        }
+    }
+
     /// For machines.
     pub(super) fn event(&self, case: &CaseItem, run: &RunItem) -> Value {
         let sizes: serde_json::Map<String, Value> = run
@@ -75,7 +99,8 @@ impl ModelledFigures {
         json!({
             "reason": "tilekit-bench", "case": case.entry.name, "kernels": run.kernels(), "sizes": sizes,
             "device": "emulator", "is_modelled": true, "median_ms": self.ms(), "single_ms": self.ms(),
-            "gigabytes_per_second": self.gigabytes_per_second(), "teraflops": self.teraflops(), "launches": launches,
+            "gigabytes_per_second": self.gigabytes_per_second(), "teraflops": self.teraflops(), "flops": self.flops,
+            "moved_bytes": self.moved_bytes, "launches": launches,
         })
     }
 }
@@ -89,7 +114,7 @@ fn bound(launch: &Modelled) -> String {
     format!("bound by {bound} ({percent:.0} %)")
 }
 
-fn launch((name, launch): &(String, Modelled)) -> Value {
+pub(super) fn launch((name, launch): &(String, Modelled)) -> Value {
     json!({
         "kernel": name, "us": launch.microseconds, "bound": launch.bound.text(), "bound_share": launch.share,
         "clock_mhz": launch.clock_mhz, "tensor_use": launch.tensor_use, "l2_bytes": launch.l2_bytes,

@@ -24,6 +24,16 @@ fn flops_per_cycle(tensor_cores: Option<DType>) -> Option<f64> {
 }
 
 impl Roofline {
+    /// Of the H200 whose time the emulator models: 132 SMs at 1980 MHz, and HBM3e of 6016 bits at 3201 MHz, as its driver says.
+    pub(super) fn modelled(tensor_cores: Option<DType>) -> Option<Roofline> {
+        const CYCLES: f64 = 132.0 * 1980e6;
+        const BYTES: f64 = 3201e6 * 2.0 * 6016.0 / 8.0;
+        Some(Roofline {
+            flops_per_second: CYCLES * flops_per_cycle(tensor_cores)?,
+            bytes_per_second: BYTES,
+        })
+    }
+
     /// At the highest clocks that the driver reports, which the power limit may not allow; none for the emulator.
     pub(super) fn of(facts: &DeviceFacts, tensor_cores: Option<DType>) -> Option<Roofline> {
         if facts.clock_khz == 0 || facts.memory_clock_khz == 0 {
@@ -94,6 +104,14 @@ mod tests {
             .expect("both");
         assert_eq!(of, "memory");
         assert_eq!(roof.share(1.0, None, None), None);
+    }
+
+    #[test]
+    fn the_model_is_of_an_h200() {
+        for tensor_cores in [None, Some(DType::Bf16), Some(DType::E4m3)] {
+            let known = Roofline::of(&h200(), tensor_cores);
+            assert_eq!(Roofline::modelled(tensor_cores), known);
+        }
     }
 
     #[test]

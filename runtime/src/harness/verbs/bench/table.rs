@@ -154,6 +154,8 @@ mod tests {
             turns: 4,
             overlapping: 0,
             check: None,
+            conditions: None,
+            counters: Vec::new(),
         }
     }
 

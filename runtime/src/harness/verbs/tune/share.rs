@@ -39,7 +39,7 @@ pub(in crate::harness) fn share(context: &Context, request: &TuneShare) -> Done 
         ahead: &ahead,
         device: &device,
         stream: &stream,
-        managed: request.gpu.and_then(Managed::open),
+        managed: request.gpu.and_then(Managed::of),
     };
     std::thread::scope(|scope| {
         ahead.start(scope);
@@ -58,7 +58,7 @@ struct Share<'a> {
     ahead: &'a Ahead<'a>,
     device: &'a Device,
     stream: &'a Stream,
-    managed: Option<Managed>,
+    managed: Option<Arc<Managed>>,
 }
 
 /// A candidate in this process.
@@ -193,7 +193,7 @@ impl Share<'_> {
             });
             Exit::KernelFailed
         })?;
-        let clock_mhz = self.managed.as_ref().and_then(Managed::clock_mhz);
+        let clock_mhz = self.managed.as_ref().and_then(|gpu| gpu.clock_mhz());
         for (&at, times) in among.iter().zip(timed) {
             let entrant = &mut entrants[at];
             let of_series = |samples: &crate::case::Series| -> (Vec<f32>, u64) {

@@ -1,0 +1,123 @@
+/* A stand-in for libcupti.so.13: it counts nothing, and says numbers that it makes of the names. Everything takes two passes. It refuses parameters of
+ * another size than those of CUPTI 13.0, calls in another order than CUPTI wants, and all counting where $TILEKIT_FAKE_REFUSE is set, as the driver does
+ * where only administrators may count. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PASSES = 2, NOT_INITIALIZED = 15, INVALID_OPERATION = 7, INVALID_PARAMETER = 1, INSUFFICIENT_PRIVILEGES = 35 };
+
+typedef struct { size_t bytes; void *private; } nothing;
+typedef struct { size_t bytes; void *private; size_t ordinal; const char *name; } chip_name;
+typedef struct { size_t bytes; void *private; void *context; size_t image_bytes; uint8_t *image; } availability;
+typedef struct { size_t bytes; void *private; int kind; const char *chip; const uint8_t *image; void *object; } host_initialize;
+typedef struct { size_t bytes; void *private; void *object; } with_object;
+typedef struct { size_t bytes; void *private; void *object; const char **names; size_t count; } add_metrics;
+typedef struct { size_t bytes; void *private; void *object; size_t size; } size_of_config;
+typedef struct { size_t bytes; void *private; void *object; size_t size; uint8_t *image; } config_image;
+typedef struct { size_t bytes; void *private; size_t size; uint8_t *image; size_t passes; } passes;
+typedef struct { size_t bytes; void *private; void *object; const uint8_t *image; size_t size, range; const char **names; size_t count; double *values; } evaluate;
+typedef struct { size_t bytes; void *private; void *context; void *object; } enable;
+typedef struct { size_t bytes; void *private; void *object; const char **names; size_t count, ranges; uint32_t nodes; size_t size; } size_of_image;
+typedef struct {
+  size_t bytes; void *private; void *object; size_t config_size; const uint8_t *config; size_t size; uint8_t *image; int range, replay; size_t ranges;
+  uint16_t levels, least_level; size_t pass; uint16_t level;
+} set_config;
+typedef struct { size_t bytes; void *private; void *object; size_t pass, level; uint8_t is_all; } stop;
+typedef struct { size_t bytes; void *private; void *object; const char *name; } push_range;
+typedef struct { size_t bytes; void *private; void *object; size_t dropped; } decode;
+typedef struct { size_t bytes; void *private; const uint8_t *image; size_t size, ranges; } image_info;
+
+static int is_initialized, is_enabled, is_started, is_in_range, pass;
+static size_t ranges, most_ranges;
+
+#define CHECK(condition, code) do { if (!(condition)) return code; } while (0)
+
+int cuptiGetResultString(int code, const char **text) {
+  *text = code == INSUFFICIENT_PRIVILEGES ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" : code == INVALID_PARAMETER ? "CUPTI_ERROR_INVALID_PARAMETER" : "CUPTI_ERROR";
+  return 0;
+}
+int cuptiProfilerInitialize(nothing *p) { CHECK(p->bytes == 16, INVALID_PARAMETER); is_initialized = 1; return 0; }
+int cuptiProfilerDeInitialize(nothing *p) { CHECK(p->bytes == 16 && is_initialized && !is_enabled, INVALID_PARAMETER); is_initialized = 0; return 0; }
+int cuptiDeviceGetChipName(chip_name *p) { CHECK(p->bytes == 32 && p->ordinal == 0, INVALID_PARAMETER); p->name = "GH100"; return 0; }
+int cuptiProfilerGetCounterAvailability(availability *p) {
+  CHECK(p->bytes == 40 && p->context, INVALID_PARAMETER);
+  CHECK(is_initialized, NOT_INITIALIZED);
+  CHECK(!getenv("TILEKIT_FAKE_REFUSE"), INSUFFICIENT_PRIVILEGES);
+  if (p->image) memset(p->image, 1, p->image_bytes); else p->image_bytes = 64;
+  return 0;
+}
+int cuptiProfilerHostInitialize(host_initialize *p) {
+  CHECK(p->bytes == 48 && p->kind == 0 && !strcmp(p->chip, "GH100") && p->image, INVALID_PARAMETER);
+  p->object = calloc(1, sizeof(size_t));
+  return 0;
+}
+int cuptiProfilerHostDeinitialize(with_object *p) { CHECK(p->bytes == 24 && p->object, INVALID_PARAMETER); free(p->object); return 0; }
+/* As if this chip had no counter of DRAM's use. */
+int cuptiProfilerHostConfigAddMetrics(add_metrics *p) {
+  CHECK(p->bytes == 40 && p->object, INVALID_PARAMETER);
+  for (size_t i = 0; i < p->count; i++) CHECK(strncmp(p->names[i], "dram__throughput", 16), INVALID_PARAMETER);
+  *(size_t *)p->object += p->count;
+  return 0;
+}
+int cuptiProfilerHostGetConfigImageSize(size_of_config *p) { CHECK(p->bytes == 32, INVALID_PARAMETER); p->size = 16 + *(size_t *)p->object; return 0; }
+int cuptiProfilerHostGetConfigImage(config_image *p) {
+  CHECK(p->bytes == 40 && p->size == 16 + *(size_t *)p->object && p->image, INVALID_PARAMETER);
+  memset(p->image, 2, p->size);
+  return 0;
+}
+int cuptiProfilerHostGetNumOfPasses(passes *p) { CHECK(p->bytes == 40 && p->image[0] == 2, INVALID_PARAMETER); p->passes = PASSES; return 0; }
+/* A million bytes are read and two million written; shares are 25 %, stalls by wgmma 50 %; everything else is as long as its name. The second range has
+ * ten times as much of each. */
+static double value(const char *name) {
+  if (strstr(name, "dram__bytes_read")) return 1e6;
+  if (strstr(name, "dram__bytes_write")) return 2e6;
+  if (strstr(name, "stalled_gmma")) return 50;
+  if (strstr(name, "pct")) return strstr(name, "stalled") ? 0 : 25;
+  return (double)strlen(name);
+}
+int cuptiProfilerHostEvaluateToGpuValues(evaluate *p) {
+  CHECK(p->bytes == 72 && p->object && p->image[0] == 4 && p->range < ranges, INVALID_PARAMETER);
+  for (size_t i = 0; i < p->count; i++) p->values[i] = value(p->names[i]) * (p->range ? 10 : 1);
+  return 0;
+}
+int cuptiRangeProfilerEnable(enable *p) {
+  CHECK(p->bytes == 32 && p->context, INVALID_PARAMETER);
+  CHECK(is_initialized && !is_enabled, INVALID_OPERATION);
+  is_enabled = 1;
+  p->object = &is_enabled;
+  return 0;
+}
+int cuptiRangeProfilerDisable(with_object *p) { CHECK(p->bytes == 24 && p->object == &is_enabled && is_enabled && !is_started, INVALID_OPERATION); is_enabled = 0; return 0; }
+int cuptiRangeProfilerGetCounterDataSize(size_of_image *p) {
+  CHECK(p->bytes == 64 && p->object == &is_enabled && p->nodes >= p->ranges && p->count, INVALID_PARAMETER);
+  p->size = 32 * p->ranges;
+  return 0;
+}
+int cuptiRangeProfilerCounterDataImageInitialize(config_image *p) { CHECK(p->bytes == 40 && p->size && p->image, INVALID_PARAMETER); memset(p->image, 3, p->size); return 0; }
+static uint8_t *image;
+int cuptiRangeProfilerSetConfig(set_config *p) {
+  CHECK(p->bytes == 90 && p->object == &is_enabled && p->config[0] == 2 && p->image[0] == 3, INVALID_PARAMETER);
+  CHECK(p->range == 2 && p->replay == 3 && p->levels == 1 && p->least_level == 1 && p->level == 1, INVALID_PARAMETER);
+  image = p->image;
+  most_ranges = p->ranges;
+  pass = 0;
+  return 0;
+}
+int cuptiRangeProfilerStart(with_object *p) { CHECK(p->bytes == 24 && is_enabled && !is_started, INVALID_OPERATION); is_started = 1; ranges = 0; return 0; }
+int cuptiRangeProfilerPushRange(push_range *p) {
+  CHECK(p->bytes == 32 && is_started && !is_in_range && p->name && ranges < most_ranges, INVALID_OPERATION);
+  is_in_range = 1;
+  ranges++;
+  return 0;
+}
+int cuptiRangeProfilerPopRange(with_object *p) { CHECK(p->bytes == 24 && is_in_range, INVALID_OPERATION); is_in_range = 0; return 0; }
+int cuptiRangeProfilerStop(stop *p) {
+  CHECK(p->bytes == 41 && is_started && !is_in_range, INVALID_OPERATION);
+  is_started = 0;
+  p->is_all = ++pass == PASSES;
+  return 0;
+}
+int cuptiRangeProfilerDecodeData(decode *p) { CHECK(p->bytes == 32 && !is_started && pass == PASSES, INVALID_OPERATION); image[0] = 4; return 0; }
+int cuptiRangeProfilerGetCounterDataInfo(image_info *p) { CHECK(p->bytes == 40 && p->image[0] == 4, INVALID_PARAMETER); p->ranges = ranges; return 0; }

@@ -1,0 +1,20 @@
+//! CUPTI: hardware counters of single launches, by its range profiler.
+//!
+//! A [`Plan`] says what is counted and in how many passes; a [`Session`] counts: between [`start`](Session::start) and [`stop`](Session::stop) the caller
+//! launches everything once, each piece between [`begin`](Session::begin) and [`end`](Session::end), and does so again until
+//! [`is_done`](Session::is_done). CUPTI itself repeats nothing, so that kernels that wait for each other do not hang.
+//!
+//! There is one client of CUPTI in a process at a time, and none while `ncu` or `nsys` watches it.
+
+mod failure;
+mod functions;
+mod metrics;
+mod parameters;
+mod plan;
+mod session;
+
+pub use failure::Failure;
+pub use functions::{Cupti, LIBRARY_VARIABLE, find};
+pub use metrics::{METRICS, Metric, STALLS, stall_metric};
+pub use plan::Plan;
+pub use session::Session;

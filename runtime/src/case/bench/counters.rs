@@ -1,0 +1,143 @@
+//! Hardware counters of launches, by CUPTI.
+//!
+//! Each pass launches everything once more, with the next copy of the tensors, so that what is counted is as cold as what is timed. Between launches
+//! CUPTI waits for the GPU: nothing overlaps.
+
+use machine::cupti::{Cupti, METRICS, Plan, STALLS, Session, stall_metric};
+use machine::driver::Context;
+
+use crate::backend::On;
+use crate::cuda::Watchdog;
+use crate::device::Device;
+use crate::error::Result;
+use crate::peer::LaunchCopy;
+use crate::stream::Stream;
+
+/// What the hardware counted of one launch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// The kernel with its compile-time parameters, or what the peer is called.
+    pub name: String,
+    /// How often it was launched to count all of it.
+    pub passes: usize,
+    /// Values by the name that NVIDIA gives what was counted.
+    values: Vec<(String, f64)>,
+    /// What this GPU cannot count, by NVIDIA's names.
+    pub missing: Vec<String>,
+}
+
+impl Counters {
+    /// The value of the metric with this key (`machine::cupti::METRICS`); none where it was not counted.
+    pub fn value(&self, key: &str) -> Option<f64> {
+        let metric = METRICS.iter().find(|metric| metric.key == key)?;
+        Some(self.of_name(metric.name)? * f64::from(metric.factor))
+    }
+
+    /// Why its warps did not issue, by NVIDIA's words: the share of their time in percent, the largest first.
+    pub fn stalls(&self) -> Vec<(&'static str, f64)> {
+        let share = |&(reason, _): &(&'static str, &str)| {
+            Some((reason, self.of_name(&stall_metric(reason))?))
+        };
+        let mut all: Vec<_> = STALLS.iter().filter_map(share).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all
+    }
+
+    fn of_name(&self, name: &str) -> Option<f64> {
+        let found = self.values.iter().find(|(known, _)| known == name)?;
+        found.1.is_finite().then_some(found.1)
+    }
+}
+
+/// A piece of work that is counted by itself.
+pub(in crate::case) struct Part<'a> {
+    pub(in crate::case) name: String,
+    pub(in crate::case) launch: LaunchCopy<'a>,
+}
+
+/// Whether counters of this GPU can be read, before anything is timed: what CUPTI has against it.
+///
+/// # Errors
+/// No CUPTI, or its refusal.
+pub(crate) fn probe(device: &Device) -> Result<()> {
+    match device.backend() {
+        On::Cuda(context) => plan(context).map(|_| ()),
+        On::Emulator(_) => Ok(()),
+    }
+}
+
+fn plan(context: &Context) -> Result<Plan> {
+    context.bind()?;
+    let cupti = Cupti::get().map_err(machine::Error::NoCupti)?;
+    let counters = METRICS.iter().map(|metric| metric.name.to_string());
+    let stalls = STALLS.iter().map(|(reason, _)| stall_metric(reason));
+    let names: Vec<String> = counters.chain(stalls).collect();
+    Ok(Plan::new(cupti, context, &names).map_err(machine::Error::from)?)
+}
+
+/// Counts each part.
+///
+/// # Errors
+/// A refusal of CUPTI, or what a launch ended with.
+pub(super) fn count(
+    parts: &[(&str, &LaunchCopy<'_>)],
+    stream: &Stream,
+    (copies, limit): (usize, std::time::Duration),
+) -> Result<Vec<Counters>> {
+    let On::Cuda(context) = stream.device().backend() else {
+        return Ok(Vec::new());
+    };
+    let plan = plan(context)?;
+    let refused = machine::Error::from;
+    let mut session = Session::open(&plan, context, parts.len()).map_err(refused)?;
+    let mut passes = 0;
+    while !session.is_done() {
+        session.start().map_err(refused)?;
+        for (name, launch) in parts {
+            let _watchdog = Watchdog::start(name, limit);
+            session.begin(name).map_err(refused)?;
+            launch(stream, passes % copies)?;
+            session.end().map_err(refused)?;
+            stream.synchronize()?;
+        }
+        session.stop().map_err(refused)?;
+        passes += 1;
+    }
+    let values = session.values().map_err(refused)?;
+    let counted = parts
+        .iter()
+        .zip(values)
+        .map(|((name, _), values)| Counters {
+            name: (*name).to_string(),
+            passes,
+            values: plan
+                .names()
+                .map(str::to_string)
+                .zip(values.unwrap_or_default())
+                .collect(),
+            missing: plan.missing.clone(),
+        });
+    Ok(counted.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_key_and_stalls_by_their_share() {
+        let counters = Counters {
+            values: vec![
+                ("lts__t_sectors_srcunit_tex.sum".to_string(), 10.0),
+                (stall_metric("wait"), 3.0),
+                (stall_metric("gmma"), 60.0),
+                ("dram__bytes_read.sum".to_string(), f64::NAN),
+            ],
+            ..Counters::default()
+        };
+        assert_eq!(counters.value("sm_l2_bytes"), Some(320.0));
+        assert_eq!(counters.value("dram_read_bytes"), None, "it is no number");
+        assert_eq!(counters.value("l2_bytes"), None);
+        assert_eq!(counters.stalls(), [("gmma", 60.0), ("wait", 3.0)]);
+    }
+}

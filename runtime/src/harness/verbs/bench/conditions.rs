@@ -1,0 +1,55 @@
+//! What the GPU was like while it was timed, in a line.
+
+use serde_json::{Value, json};
+
+use crate::case::Conditions;
+
+/// Such as `SMs at 1755 MHz (1665 to 1980), memory at 2619 MHz, 612 of 700 W, 54 °C; held back by the power limit (83 % of 41 moments)`; none where
+/// nothing was asked in time.
+pub(super) fn text(conditions: &Conditions) -> Option<String> {
+    let [least, median, most] = conditions.sm_mhz()?;
+    let mut parts = vec![match least == most {
+        true => format!("SMs at {median} MHz"),
+        false => format!("SMs at {median} MHz ({least} to {most})"),
+    }];
+    parts.extend(
+        conditions
+            .memory_mhz()
+            .map(|[_, median, _]| format!("memory at {median} MHz")),
+    );
+    parts.extend(
+        conditions
+            .watts()
+            .map(|[_, median, _]| format!("{median} of {} W", conditions.power_limit_watts)),
+    );
+    parts.extend(
+        conditions
+            .celsius()
+            .map(|[_, _, most]| format!("{most} °C")),
+    );
+    let text = parts.join(", ");
+    let moments = conditions.moments();
+    let held: Vec<String> = conditions
+        .throttles()
+        .iter()
+        .map(|(reason, share)| format!("{reason} ({:.0} % of {moments} moments)", share * 100.0))
+        .collect();
+    Some(match held.is_empty() {
+        true => text + "; nothing holds clocks back",
+        false => text + "; held back by " + &held.join(", "),
+    })
+}
+
+/// For machines: the lowest, the median and the highest of each.
+pub(super) fn event(conditions: &Conditions) -> Value {
+    let throttles: serde_json::Map<String, Value> = conditions
+        .throttles()
+        .into_iter()
+        .map(|(reason, share)| (reason.to_string(), share.into()))
+        .collect();
+    json!({
+        "moments": conditions.moments(), "sm_mhz": conditions.sm_mhz(), "memory_mhz": conditions.memory_mhz(),
+        "watts": conditions.watts(), "power_limit_watts": conditions.power_limit_watts, "celsius": conditions.celsius(),
+        "throttles": throttles,
+    })
+}
