@@ -78,6 +78,7 @@ pub(super) fn doctor(arguments: &Doctor, cargo: &CargoOptions, terminal: &Termin
     findings.push(disassembler(&environment));
     findings.push(cublas());
     findings.push(nccl());
+    findings.push(counters());
     findings.push(cache(&CubinCache::of_user()));
     findings.extend(package(cargo, terminal.format()));
     for finding in &findings {
@@ -284,6 +285,22 @@ fn nccl() -> Finding {
             let fact = why.split("; ").next().unwrap_or(&why);
             let fix = "`pip install nvidia-nccl-cu13`, or set LD_LIBRARY_PATH; it is needed for `bench` of several GPUs beside NCCL only";
             Finding::partial("nccl", fact, fix)
+        }
+    }
+}
+
+fn counters() -> Finding {
+    match machine::cupti::find() {
+        Ok(found) if machine::cupti::is_allowed() == Some(false) => Finding::partial(
+            "counters",
+            format!("{found}, but the driver lets administrators alone read them"),
+            machine::cupti::PERMISSION_HELP,
+        ),
+        Ok(found) => Finding::good("counters", found),
+        Err(why) => {
+            let fact = why.split("; ").next().unwrap_or(&why);
+            let fix = "`pip install nvidia-cuda-cupti`, or set TILEKIT_LIBCUPTI; it is needed for `bench --counters` only";
+            Finding::partial("counters", fact, fix)
         }
     }
 }

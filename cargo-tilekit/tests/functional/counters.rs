@@ -194,7 +194,7 @@ fn times_and_rooflines_are_drawn() {
         "twice n=1000",
         "Roofline of NVIDIA Fake: memory 3.35 TB/s, FP32 cores 67 TFLOP/s",
         "at 0.1 FLOP/B, ",
-        "DRAM bytes as counted: ",
+        " FLOP/B by the DRAM bytes counted, ",
     ]);
     for (path, title) in [
         (&chart, "Times on NVIDIA Fake"),

@@ -20,6 +20,26 @@ const INSUFFICIENT_PRIVILEGES: [i32; 2] = [35, 40];
 /// `CUPTI_ERROR_HARDWARE_BUSY`, `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`
 const TAKEN: [i32; 2] = [26, 39];
 
+/// How a user comes to read counters.
+pub const PERMISSION_HELP: &str = "run as root; or give the program the capability CAP_SYS_ADMIN (a container: `--cap-add SYS_ADMIN`); or let \
+                            every user read counters: `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in a file of /etc/modprobe.d, then load \
+                            the module nvidia again";
+
+/// Does the driver let this user read counters? None where it does not say. A capability is not looked at: CUPTI does.
+pub fn is_allowed() -> Option<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let facts = std::fs::read_to_string("/proc/driver/nvidia/params").ok()?;
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    Some(is_root || !is_restricted(&facts)?)
+}
+
+/// What the driver's parameters say.
+fn is_restricted(parameters: &str) -> Option<bool> {
+    let mut lines = parameters.lines();
+    let value = lines.find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"))?;
+    Some(value.trim() != "0")
+}
+
 impl Failure {
     /// May this user not read counters?
     pub fn lacks_permission(&self) -> bool {
@@ -34,10 +54,7 @@ impl Failure {
     /// What can be done about it.
     pub fn help(&self) -> Option<&'static str> {
         if self.lacks_permission() {
-            return Some(
-                "three ways out: run as root; or give the program the capability CAP_SYS_ADMIN (a container: `--cap-add SYS_ADMIN`); or let every user \
-                 read counters: `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in a file of /etc/modprobe.d, then load the module nvidia again",
-            );
+            return Some(PERMISSION_HELP);
         }
         let is_taken = TAKEN.contains(&self.code);
         is_taken.then_some(
@@ -71,7 +88,17 @@ mod tests {
     }
 
     #[test]
-    fn a_lack_of_permission_names_three_ways_out() {
+    fn the_drivers_parameters_say_who_may_count() {
+        assert_eq!(is_restricted("A: 1\nRmProfilingAdminOnly: 1\n"), Some(true));
+        assert_eq!(
+            is_restricted("RmProfilingAdminOnly: 0\nA: 1\n"),
+            Some(false)
+        );
+        assert_eq!(is_restricted("A: 1\n"), None);
+    }
+
+    #[test]
+    fn a_lack_of_permission_names_what_gives_it() {
         let lack = failure(35);
         assert_eq!(
             lack.to_string(),

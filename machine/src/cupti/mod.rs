@@ -13,7 +13,7 @@ mod parameters;
 mod plan;
 mod session;
 
-pub use failure::Failure;
+pub use failure::{Failure, PERMISSION_HELP, is_allowed};
 pub use functions::{Cupti, LIBRARY_VARIABLE, find};
 pub use metrics::{METRICS, Metric, STALLS, stall_metric};
 pub use plan::Plan;

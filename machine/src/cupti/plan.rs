@@ -241,6 +241,7 @@ impl Drop for Host {
 mod tests {
     use super::super::{METRICS, STALLS, stall_metric};
     use super::*;
+    use crate::driver::Driver;
 
     /// The library can plan for a chip that is not there.
     #[test]
@@ -253,7 +254,13 @@ mod tests {
         let stalls = STALLS.iter().map(|(reason, _)| stall_metric(reason));
         let mut names: Vec<String> = counters.chain(stalls).collect();
         names.push("sm__no_such_metric.sum".to_string());
-        let plan = Plan::of_chip(cupti, c"GH100", None, &names).expect("a plan");
+        let plan = match Plan::of_chip(cupti, c"GH100", None, &names) {
+            Err(failure) if failure.code == 999 && Driver::get().is_err() => {
+                eprintln!("skipped: this CUPTI plans nothing without a driver");
+                return;
+            }
+            plan => plan.expect("a plan"),
+        };
         assert_eq!(plan.missing, ["sm__no_such_metric.sum"]);
         assert_eq!(plan.names().count(), METRICS.len() + STALLS.len());
         assert!((1..=12).contains(&plan.passes), "{} passes", plan.passes);

@@ -264,9 +264,10 @@ mod tests {
 
     #[test]
     fn launches_of_one_name_are_matched_in_order() {
-        let named = |name: &str| Counters {
-            name: name.to_string(),
-            ..Counters::default()
+        let named = |name: &str| {
+            let mut counters = Counters::default();
+            counters.name = name.to_string();
+            counters
         };
         let (a, b) = (named("a"), named("b"));
         let model = |name: &str, microseconds| {

@@ -3,6 +3,8 @@
 mod bars;
 mod roof;
 mod svg;
+#[cfg(test)]
+mod tests;
 
 use ir::elem::DType;
 

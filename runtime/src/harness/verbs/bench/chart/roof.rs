@@ -149,12 +149,12 @@ impl<'w> Roof<'w> {
         } = point;
         let share = teraflops / self.limit(work, *intensity) * 100.0;
         let bytes = if point.is_counted {
-            "DRAM bytes as counted: "
+            " by the DRAM bytes counted"
         } else {
             ""
         };
         format!(
-            "{}: {bytes}{teraflops:.1} TFLOP/s at {intensity:.1} FLOP/B, {share:.0} % of the roof",
+            "{}: {teraflops:.1} TFLOP/s at {intensity:.1} FLOP/B{bytes}, {share:.0} % of the roof",
             mark.name
         )
     }
@@ -249,17 +249,22 @@ impl<'w> Roof<'w> {
         text.trim_end().to_string()
     }
 
-    /// Runs that have no place.
+    /// Runs that have no place: how fast they are all the same, and of how much memory could do.
     fn outside_lines(&self) -> Vec<String> {
         let line = |work: &&Work| {
             let ours = work.marks.first()?;
-            let rate = work.rate(ours);
-            let rate = if rate.is_empty() {
-                "no operations and no bytes are said".to_string()
-            } else {
-                rate
+            let said = match work.gigabytes_per_second(ours) {
+                Some(rate) => {
+                    let share = rate / 1e3 / self.terabytes_per_second * 100.0;
+                    format!("{rate:.0} GB/s, {share:.0} % of what the memory can do")
+                }
+                None => work.rate(ours),
             };
-            Some(format!("not in the picture: {}: {rate}", work.title))
+            let said = match said.is_empty() {
+                true => "it says no operations and no bytes".to_string(),
+                false => said,
+            };
+            Some(format!("not in the picture: {}: {said}", work.title))
         };
         self.outside.iter().filter_map(line).collect()
     }
