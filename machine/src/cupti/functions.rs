@@ -13,7 +13,7 @@ use super::Failure;
 use super::parameters::{
     AddMetrics, Availability, ChipName, ConfigImage, ConfigSize, DecodeData, Disable, Enable,
     Evaluate, HostDeinitialize, HostInitialize, ImageInfo, ImageInitialize, ImageSize, Nothing,
-    Passes, PopRange, PushRange, SetConfig, Start, Stop,
+    PassCount, PopRange, PushRange, SetConfig, Start, Stop,
 };
 use crate::library::{first, open};
 use crate::ptxas::Environment;
@@ -63,7 +63,7 @@ functions! {
     add_metrics = "cuptiProfilerHostConfigAddMetrics" (AddMetrics);
     config_size = "cuptiProfilerHostGetConfigImageSize" (ConfigSize);
     config_image = "cuptiProfilerHostGetConfigImage" (ConfigImage);
-    passes = "cuptiProfilerHostGetNumOfPasses" (Passes);
+    passes = "cuptiProfilerHostGetNumOfPasses" (PassCount);
     evaluate = "cuptiProfilerHostEvaluateToGpuValues" (Evaluate);
     enable = "cuptiRangeProfilerEnable" (Enable);
     disable = "cuptiRangeProfilerDisable" (Disable);

@@ -72,7 +72,7 @@ parameters! {
     /// `CUpti_Profiler_Host_GetConfigImage_Params`
     ConfigImage { object: HostObject, config_bytes: usize, ; config: *mut u8 }
     /// `CUpti_Profiler_Host_GetNumOfPasses_Params`
-    Passes { config_bytes: usize, config: *const u8, ; passes: usize }
+    PassCount { config_bytes: usize, config: *const u8, ; passes: usize }
     /// `CUpti_Profiler_Host_EvaluateToGpuValues_Params`
     Evaluate {
         object: HostObject, image: *const u8, image_bytes: usize, range: usize, names: *const *const c_char, count: usize, ;
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(AddMetrics::new().bytes, 40);
         assert_eq!(ConfigSize::new().bytes, 32);
         assert_eq!(ConfigImage::new().bytes, 40);
-        assert_eq!(Passes::new().bytes, 40);
+        assert_eq!(PassCount::new().bytes, 40);
         assert_eq!(Evaluate::new().bytes, 72);
         assert_eq!(Enable::new().bytes, 32);
         assert_eq!(Disable::new().bytes, 24);

@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use super::parameters::{
     AddMetrics, Availability, ChipName, ConfigImage, ConfigSize, Evaluate, HostDeinitialize,
-    HostInitialize, HostObject, Nothing, Passes,
+    HostInitialize, HostObject, Nothing, PassCount,
 };
 use super::{Cupti, Failure};
 use crate::driver::Context;
@@ -41,7 +41,7 @@ impl Plan {
         let initialized = Initialized::new(cupti)?;
         let chip = chip(cupti, context.ordinal())?;
         let availability = availability(cupti, context)?;
-        let plan = Plan::of_chip(cupti, &chip, Some(availability), metrics)?;
+        let plan = Plan::of_chip(cupti, &chip, Some(&availability), metrics)?;
         Ok(Plan {
             _initialized: Some(initialized),
             ..plan
@@ -52,14 +52,14 @@ impl Plan {
     pub(super) fn of_chip(
         cupti: &'static Cupti,
         chip: &CStr,
-        availability: Option<Vec<u8>>,
+        availability: Option<&[u8]>,
         metrics: &[String],
     ) -> Result<Plan, Failure> {
         let names = metrics
             .iter()
             .map(|name| CString::new(name.as_str()).expect("names of metrics have no zeros"));
         // What cannot be scheduled is left out one by one: names change with chips.
-        let probe = Host::new(cupti, chip, availability.as_deref())?;
+        let probe = Host::new(cupti, chip, availability)?;
         let (mut known, mut missing) = (Vec::new(), Vec::new());
         for name in names {
             match probe.add(&[&name]) {
@@ -70,10 +70,10 @@ impl Plan {
                 Err(failure) => return Err(failure),
             }
         }
-        let host = Host::new(cupti, chip, availability.as_deref())?;
+        let host = Host::new(cupti, chip, availability)?;
         host.add(&known.iter().map(CString::as_c_str).collect::<Vec<_>>())?;
         let config = host.config()?;
-        let mut passes = Passes::new();
+        let mut passes = PassCount::new();
         passes.config_bytes = config.len();
         passes.config = config.as_ptr();
         // SAFETY: the image outlives the call.

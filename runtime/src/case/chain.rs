@@ -62,10 +62,8 @@ impl Chain {
                 launch: in_order(self.links.iter().map(Link::plain).collect()),
             });
         }
-        let parts = match options.counters {
-            true => self.links.iter().map(Link::part).collect(),
-            false => Vec::new(),
-        };
+        let counted = self.links.iter().filter(|_| options.counters);
+        let parts = counted.map(Link::part).collect();
         let contest = Match {
             bed,
             track: Track::One(stream),

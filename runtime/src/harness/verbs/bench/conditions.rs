@@ -8,9 +8,10 @@ use crate::case::Conditions;
 /// nothing was asked in time.
 pub(super) fn text(conditions: &Conditions) -> Option<String> {
     let [least, median, most] = conditions.sm_mhz()?;
-    let mut parts = vec![match least == most {
-        true => format!("SMs at {median} MHz"),
-        false => format!("SMs at {median} MHz ({least} to {most})"),
+    let mut parts = vec![if least == most {
+        format!("SMs at {median} MHz")
+    } else {
+        format!("SMs at {median} MHz ({least} to {most})")
     }];
     parts.extend(
         conditions
@@ -34,9 +35,10 @@ pub(super) fn text(conditions: &Conditions) -> Option<String> {
         .iter()
         .map(|(reason, share)| format!("{reason} ({:.0} % of {moments} moments)", share * 100.0))
         .collect();
-    Some(match held.is_empty() {
-        true => text + "; nothing holds clocks back",
-        false => text + "; held back by " + &held.join(", "),
+    Some(if held.is_empty() {
+        text + "; nothing holds clocks back"
+    } else {
+        text + "; held back by " + &held.join(", ")
     })
 }
 

@@ -144,23 +144,17 @@ impl<'r> Figures<'r> {
             spread: Some(series.spread().into()),
             counted_bytes: None,
         };
-        let mut marks: Vec<Mark> = match self.contested() {
-            Some(timing) => {
-                let lines = lines(timing).into_iter();
-                lines
-                    .map(|line| mark(line.name, line.back_to_back))
-                    .collect()
-            }
-            None => {
-                let ours = mark(
-                    run.kernels().join(" + "),
-                    &self.timings[0].ours().back_to_back,
-                );
-                vec![Mark {
-                    ms: self.median_ms(),
-                    ..ours
-                }]
-            }
+        let mut marks: Vec<Mark> = if let Some(timing) = self.contested() {
+            let lines = lines(timing).into_iter();
+            lines
+                .map(|line| mark(line.name, line.back_to_back))
+                .collect()
+        } else {
+            let ours = &self.timings[0].ours().back_to_back;
+            vec![Mark {
+                ms: self.median_ms(),
+                ..mark(run.kernels().join(" + "), ours)
+            }]
         };
         marks[0].counted_bytes = self.counted_bytes();
         Work {

@@ -61,15 +61,13 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
         let text = "times are those of a model of an H200; nothing is measured, and results are not compared";
         context.speaker.remark(&Remark::warning(text));
     }
-    let prediction = match request.counters {
-        true => {
-            counters::check(context, &device)?;
-            let limit = context
-                .emulator_limit_bytes()
-                .saturating_mul(MODELLED_TENSORS);
-            Some(Prediction::new(&replaced, limit))
-        }
-        false => None,
+    let prediction = if request.counters {
+        counters::check(context, &device)?;
+        let limit = context.emulator_limit_bytes();
+        let limit = limit.saturating_mul(MODELLED_TENSORS);
+        Some(Prediction::new(&replaced, limit))
+    } else {
+        None
     };
     if device
         .ordinal()
@@ -182,15 +180,14 @@ fn draw(context: &Context, request: &BenchRequest, charts: &Charts) -> Exit {
         show(path, charts.bars());
     }
     if let Some(path) = &request.roofline {
-        match charts.roofline() {
-            Some(drawn) => show(path, drawn),
-            None => {
-                let text = "no roofline: no run says both its operations and its bytes, on a device whose peaks are known";
-                let help = "a case says them by `case.does_flops(..)` or `case.does_tensor_flops::<T>(..)`, and `case.moves_bytes(..)`";
-                context
-                    .speaker
-                    .remark(&Remark::warning(text).with_help(help));
-            }
+        if let Some(drawn) = charts.roofline() {
+            show(path, drawn);
+        } else {
+            let text = "no roofline: no run says both its operations and its bytes, on a device whose peaks are known";
+            let help = "a case says them by `case.does_flops(..)` or `case.does_tensor_flops::<T>(..)`, and `case.moves_bytes(..)`";
+            context
+                .speaker
+                .remark(&Remark::warning(text).with_help(help));
         }
     }
     exit

@@ -24,7 +24,7 @@ fn flops_per_cycle(tensor_cores: Option<DType>) -> Option<f64> {
 }
 
 impl Roofline {
-    /// Of the H200 whose time the emulator models: 132 SMs at 1980 MHz, and HBM3e of 6016 bits at 3201 MHz, as its driver says.
+    /// Of the H200 whose time the emulator models: 132 SMs at 1980 MHz, and `HBM3e` of 6016 bits at 3201 MHz, as its driver says.
     pub(super) fn modelled(tensor_cores: Option<DType>) -> Option<Roofline> {
         const CYCLES: f64 = 132.0 * 1980e6;
         const BYTES: f64 = 3201e6 * 2.0 * 6016.0 / 8.0;

@@ -130,6 +130,13 @@ impl<'w> Roof<'w> {
         })
     }
 
+    /// The highest ceiling, TFLOP/s.
+    fn highest(&self) -> f64 {
+        self.ceilings
+            .first()
+            .map_or(0.0, |ceiling| ceiling.teraflops)
+    }
+
     /// What can be reached at these operations a byte with the cores of this run.
     fn limit(&self, work: &Work, intensity: f64) -> f64 {
         let peak = work
@@ -207,22 +214,18 @@ impl<'w> Roof<'w> {
         let mut grid = vec![vec![' '; COLUMNS]; ROWS];
         let column = |intensity: f64| place(intensity, self.intensities, COLUMNS);
         let row = |rate: f64| (ROWS - 1).saturating_sub(place(rate, self.rates, ROWS));
+        let highest = self.highest();
+        let floor = 10_f64.powf(self.rates[0]);
+        let mut draw = |at: usize, rate: f64, sign| grid[row(rate)][at] = sign;
         for at in 0..COLUMNS {
             let [low, high] = self.intensities;
             let intensity = 10_f64.powf(low + (high - low) * at as f64 / (COLUMNS - 1) as f64);
             let memory = intensity * self.terabytes_per_second;
-            for ceiling in &self.ceilings {
-                if memory > ceiling.teraflops {
-                    grid[row(ceiling.teraflops)][at] = '-';
-                }
-            }
-            let highest = self
-                .ceilings
-                .iter()
-                .map(|ceiling| ceiling.teraflops)
-                .fold(0.0, f64::max);
-            if memory <= highest && memory >= 10_f64.powf(self.rates[0]) {
-                grid[row(memory)][at] = '/';
+            let flat = self.ceilings.iter().map(|ceiling| ceiling.teraflops);
+            flat.filter(|peak| memory > *peak)
+                .for_each(|peak| draw(at, peak, '-'));
+            if (floor..=highest).contains(&memory) {
+                draw(at, memory, '/');
             }
         }
         for (at, point) in self.points.iter().enumerate() {
@@ -260,9 +263,10 @@ impl<'w> Roof<'w> {
                 }
                 None => work.rate(ours),
             };
-            let said = match said.is_empty() {
-                true => "it says no operations and no bytes".to_string(),
-                false => said,
+            let said = if said.is_empty() {
+                "it says no operations and no bytes".to_string()
+            } else {
+                said
             };
             Some(format!("not in the picture: {}: {said}", work.title))
         };
@@ -331,10 +335,7 @@ impl<'w> Roof<'w> {
     fn draw_roofs(&self, svg: &mut Svg) {
         let [low, high] = self.intensities.map(|power| 10_f64.powf(power));
         let floor = 10_f64.powf(self.rates[0]);
-        let highest = self
-            .ceilings
-            .first()
-            .map_or(0.0, |ceiling| ceiling.teraflops);
+        let highest = self.highest();
         let from = low.max(floor / self.terabytes_per_second);
         let to = highest / self.terabytes_per_second;
         let at = |intensity: f64| {
