@@ -25,12 +25,10 @@ typedef struct {
   uint16_t levels, least_level; size_t pass; uint16_t level;
 } set_config;
 typedef struct { size_t bytes; void *private; void *object; size_t pass, level; uint8_t is_all; } stop;
-typedef struct { size_t bytes; void *private; void *object; const char *name; } push_range;
 typedef struct { size_t bytes; void *private; void *object; size_t dropped; } decode;
 typedef struct { size_t bytes; void *private; const uint8_t *image; size_t size, ranges; } image_info;
 
-static int is_initialized, is_enabled, is_started, is_in_range, pass;
-static size_t ranges, most_ranges;
+static int is_initialized, is_enabled, is_started, pass, sessions;
 
 #define CHECK(condition, code) do { if (!(condition)) return code; } while (0)
 
@@ -68,8 +66,8 @@ int cuptiProfilerHostGetConfigImage(config_image *p) {
   return 0;
 }
 int cuptiProfilerHostGetNumOfPasses(passes *p) { CHECK(p->bytes == 40 && p->image[0] == 2, INVALID_PARAMETER); p->passes = PASSES; return 0; }
-/* A million bytes are read and two million written; shares are 25 %, stalls by wgmma 50 %; everything else is as long as its name. The second range has
- * ten times as much of each. */
+/* A million bytes are read and two million written; shares are 25 %, stalls by wgmma 50 %; everything else is as long as its name. Every second
+ * session has ten times as much of each. */
 static double value(const char *name) {
   if (strstr(name, "dram__bytes_read")) return 1e6;
   if (strstr(name, "dram__bytes_write")) return 2e6;
@@ -78,14 +76,15 @@ static double value(const char *name) {
   return (double)strlen(name);
 }
 int cuptiProfilerHostEvaluateToGpuValues(evaluate *p) {
-  CHECK(p->bytes == 72 && p->object && p->image[0] == 4 && p->range < ranges, INVALID_PARAMETER);
-  for (size_t i = 0; i < p->count; i++) p->values[i] = value(p->names[i]) * (p->range ? 10 : 1);
+  CHECK(p->bytes == 72 && p->object && p->image[0] == 4 && p->range == 0, INVALID_PARAMETER);
+  for (size_t i = 0; i < p->count; i++) p->values[i] = value(p->names[i]) * (sessions % 2 ? 1 : 10);
   return 0;
 }
 int cuptiRangeProfilerEnable(enable *p) {
   CHECK(p->bytes == 32 && p->context, INVALID_PARAMETER);
   CHECK(is_initialized && !is_enabled, INVALID_OPERATION);
   is_enabled = 1;
+  sessions++;
   p->object = &is_enabled;
   return 0;
 }
@@ -99,25 +98,17 @@ int cuptiRangeProfilerCounterDataImageInitialize(config_image *p) { CHECK(p->byt
 static uint8_t *image;
 int cuptiRangeProfilerSetConfig(set_config *p) {
   CHECK(p->bytes == 90 && p->object == &is_enabled && p->config[0] == 2 && p->image[0] == 3, INVALID_PARAMETER);
-  CHECK(p->range == 2 && p->replay == 3 && p->levels == 1 && p->least_level == 1 && p->level == 1, INVALID_PARAMETER);
+  CHECK(p->range == 1 && p->replay == 3 && p->ranges && p->levels == 1 && p->least_level == 1 && p->level == 1, INVALID_PARAMETER);
   image = p->image;
-  most_ranges = p->ranges;
   pass = 0;
   return 0;
 }
-int cuptiRangeProfilerStart(with_object *p) { CHECK(p->bytes == 24 && is_enabled && !is_started, INVALID_OPERATION); is_started = 1; ranges = 0; return 0; }
-int cuptiRangeProfilerPushRange(push_range *p) {
-  CHECK(p->bytes == 32 && is_started && !is_in_range && p->name && ranges < most_ranges, INVALID_OPERATION);
-  is_in_range = 1;
-  ranges++;
-  return 0;
-}
-int cuptiRangeProfilerPopRange(with_object *p) { CHECK(p->bytes == 24 && is_in_range, INVALID_OPERATION); is_in_range = 0; return 0; }
+int cuptiRangeProfilerStart(with_object *p) { CHECK(p->bytes == 24 && is_enabled && !is_started, INVALID_OPERATION); is_started = 1; return 0; }
 int cuptiRangeProfilerStop(stop *p) {
-  CHECK(p->bytes == 41 && is_started && !is_in_range, INVALID_OPERATION);
+  CHECK(p->bytes == 41 && is_started, INVALID_OPERATION);
   is_started = 0;
   p->is_all = ++pass == PASSES;
   return 0;
 }
 int cuptiRangeProfilerDecodeData(decode *p) { CHECK(p->bytes == 32 && !is_started && pass == PASSES, INVALID_OPERATION); image[0] = 4; return 0; }
-int cuptiRangeProfilerGetCounterDataInfo(image_info *p) { CHECK(p->bytes == 40 && p->image[0] == 4, INVALID_PARAMETER); p->ranges = ranges; return 0; }
+int cuptiRangeProfilerGetCounterDataInfo(image_info *p) { CHECK(p->bytes == 40 && p->image[0] == 4, INVALID_PARAMETER); p->ranges = 1; return 0; }

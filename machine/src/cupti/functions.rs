@@ -13,7 +13,7 @@ use super::Failure;
 use super::parameters::{
     AddMetrics, Availability, ChipName, ConfigImage, ConfigSize, DecodeData, Disable, Enable,
     Evaluate, HostDeinitialize, HostInitialize, ImageInfo, ImageInitialize, ImageSize, Nothing,
-    PassCount, PopRange, PushRange, SetConfig, Start, Stop,
+    PassCount, SetConfig, Start, Stop,
 };
 use crate::library::{first, open};
 use crate::ptxas::Environment;
@@ -72,8 +72,6 @@ functions! {
     set_config = "cuptiRangeProfilerSetConfig" (SetConfig);
     start = "cuptiRangeProfilerStart" (Start);
     stop = "cuptiRangeProfilerStop" (Stop);
-    push_range = "cuptiRangeProfilerPushRange" (PushRange);
-    pop_range = "cuptiRangeProfilerPopRange" (PopRange);
     decode_data = "cuptiRangeProfilerDecodeData" (DecodeData);
     image_info = "cuptiRangeProfilerGetCounterDataInfo" (ImageInfo);
 }

@@ -1,8 +1,8 @@
 //! CUPTI: hardware counters of single launches, by its range profiler.
 //!
 //! A [`Plan`] says what is counted and in how many passes; a [`Session`] counts: between [`start`](Session::start) and [`stop`](Session::stop) the caller
-//! launches everything once, each piece between [`begin`](Session::begin) and [`end`](Session::end), and does so again until
-//! [`is_done`](Session::is_done). CUPTI itself repeats nothing, so that kernels that wait for each other do not hang.
+//! launches everything once, and does so again until [`is_done`](Session::is_done). Each kernel is counted by itself, from its beginning to its end: CUPTI
+//! waits between two. It repeats nothing by itself, so that no memory is saved and restored.
 //!
 //! There is one client of CUPTI in a process at a time, and none while `ncu` or `nsys` watches it.
 

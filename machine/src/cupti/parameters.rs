@@ -95,10 +95,6 @@ parameters! {
     Start { ; object: RangeObject }
     /// `CUpti_RangeProfiler_Stop_Params`
     Stop { object: RangeObject, pass: usize, level: usize, ; is_all_submitted: u8 }
-    /// `CUpti_RangeProfiler_PushRange_Params`
-    PushRange { object: RangeObject, ; name: *const c_char }
-    /// `CUpti_RangeProfiler_PopRange_Params`
-    PopRange { ; object: RangeObject }
     /// `CUpti_RangeProfiler_DecodeData_Params`
     DecodeData { object: RangeObject, ; dropped: usize }
     /// `CUpti_RangeProfiler_GetCounterDataInfo_Params`
@@ -129,8 +125,6 @@ mod tests {
         assert_eq!(SetConfig::new().bytes, 90);
         assert_eq!(Start::new().bytes, 24);
         assert_eq!(Stop::new().bytes, 41);
-        assert_eq!(PushRange::new().bytes, 32);
-        assert_eq!(PopRange::new().bytes, 24);
         assert_eq!(DecodeData::new().bytes, 32);
         assert_eq!(ImageInfo::new().bytes, 40);
         let offsets = [

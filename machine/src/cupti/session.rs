@@ -2,18 +2,16 @@
 
 #![allow(unsafe_code, reason = "foreign functions of CUPTI")]
 
-use std::ffi::CString;
-
 use super::parameters::{
-    DecodeData, Disable, Enable, ImageInfo, ImageInitialize, ImageSize, PopRange, PushRange,
-    RangeObject, SetConfig, Start, Stop,
+    DecodeData, Disable, Enable, ImageInfo, ImageInitialize, ImageSize, RangeObject, SetConfig,
+    Start, Stop,
 };
 use super::plan::pointers;
 use super::{Failure, Plan};
 use crate::driver::Context;
 
-/// `CUPTI_UserRange`: a range is what the caller says.
-const USER_RANGE: i32 = 2;
+/// `CUPTI_AutoRange`: each kernel is one.
+const AUTO_RANGE: i32 = 1;
 /// `CUPTI_UserReplay`: the caller repeats.
 const USER_REPLAY: i32 = 3;
 
@@ -21,18 +19,18 @@ const USER_REPLAY: i32 = 3;
 pub struct Session<'p> {
     plan: &'p Plan,
     object: RangeObject,
-    ranges: usize,
+    kernels: usize,
     /// Written by CUPTI for as long as the object lives: never grown.
     image: Vec<u8>,
     is_done: bool,
 }
 
 impl<'p> Session<'p> {
-    /// Of so many ranges a pass, on the context that the plan was made for.
+    /// Of at most so many kernels a pass, on the context that the plan was made for.
     ///
     /// # Errors
     /// A refusal of CUPTI.
-    pub fn open(plan: &'p Plan, context: &Context, ranges: usize) -> Result<Session<'p>, Failure> {
+    pub fn open(plan: &'p Plan, context: &Context, kernels: usize) -> Result<Session<'p>, Failure> {
         let cupti = plan.cupti;
         let mut enable = Enable::new();
         enable.context = context.handle();
@@ -41,7 +39,7 @@ impl<'p> Session<'p> {
         let mut session = Session {
             plan,
             object: enable.object,
-            ranges,
+            kernels,
             image: Vec::new(),
             is_done: false,
         };
@@ -56,8 +54,8 @@ impl<'p> Session<'p> {
         let mut size = ImageSize::new();
         size.object = self.object;
         (size.names, size.count) = (names.as_ptr(), names.len());
-        size.most_ranges = self.ranges;
-        size.most_nodes = self.ranges as u32;
+        size.most_ranges = self.kernels;
+        size.most_nodes = self.kernels as u32;
         // SAFETY: all pointers outlive the call.
         unsafe { cupti.call(&cupti.functions.image_size, &mut size) }?;
         let mut image = vec![0; size.image_bytes];
@@ -75,8 +73,8 @@ impl<'p> Session<'p> {
         config.object = self.object;
         (config.config_bytes, config.config) = (self.plan.config.len(), self.plan.config.as_ptr());
         (config.image_bytes, config.image) = (self.image.len(), self.image.as_mut_ptr());
-        (config.range, config.replay) = (USER_RANGE, USER_REPLAY);
-        config.most_ranges = self.ranges;
+        (config.range, config.replay) = (AUTO_RANGE, USER_REPLAY);
+        config.most_ranges = self.kernels;
         (config.levels, config.least_level, config.level) = (1, 1, 1);
         // SAFETY: both images live as long as the object, and are not moved.
         unsafe { cupti.call(&cupti.functions.set_config, &mut config) }
@@ -99,32 +97,6 @@ impl<'p> Session<'p> {
         unsafe { cupti.call(&cupti.functions.start, &mut start) }
     }
 
-    /// Begins a range of this name. Ranges come in the same order in each pass.
-    ///
-    /// # Errors
-    /// A refusal of CUPTI.
-    pub fn begin(&mut self, name: &str) -> Result<(), Failure> {
-        let name = CString::new(name.replace('\0', "")).expect("zeros are gone");
-        let mut push = PushRange::new();
-        push.object = self.object;
-        push.name = name.as_ptr();
-        let cupti = self.plan.cupti;
-        // SAFETY: the name outlives the call.
-        unsafe { cupti.call(&cupti.functions.push_range, &mut push) }
-    }
-
-    /// Ends it.
-    ///
-    /// # Errors
-    /// A refusal of CUPTI.
-    pub fn end(&mut self) -> Result<(), Failure> {
-        let mut pop = PopRange::new();
-        pop.object = self.object;
-        let cupti = self.plan.cupti;
-        // SAFETY: a range was begun.
-        unsafe { cupti.call(&cupti.functions.pop_range, &mut pop) }
-    }
-
     /// Ends a pass, when the GPU has done all of it.
     ///
     /// # Errors
@@ -139,11 +111,11 @@ impl<'p> Session<'p> {
         Ok(())
     }
 
-    /// The values of each range, in the order of [`Plan::names`]; none for a range that was not counted.
+    /// The values of each kernel of a pass, in the order of launches, each in the order of [`Plan::names`].
     ///
     /// # Errors
     /// A refusal of CUPTI.
-    pub fn values(&mut self) -> Result<Vec<Option<Vec<f64>>>, Failure> {
+    pub fn values(&mut self) -> Result<Vec<Vec<f64>>, Failure> {
         let cupti = self.plan.cupti;
         let mut decode = DecodeData::new();
         decode.object = self.object;
@@ -153,12 +125,10 @@ impl<'p> Session<'p> {
         (info.image, info.image_bytes) = (self.image.as_ptr(), self.image.len());
         // SAFETY: the image outlives the call.
         unsafe { cupti.call(&cupti.functions.image_info, &mut info) }?;
-        let of_range = |range| {
-            let is_there = range < info.ranges;
-            let values = is_there.then(|| self.plan.evaluate(&self.image, range));
-            values.transpose()
-        };
-        (0..self.ranges).map(of_range).collect()
+        let kernels = 0..info.ranges.min(self.kernels);
+        kernels
+            .map(|kernel| self.plan.evaluate(&self.image, kernel))
+            .collect()
     }
 }
 

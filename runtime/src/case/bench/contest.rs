@@ -150,7 +150,7 @@ impl Contest<'_> {
             .unzip();
         let counted = count(&parts, stream, (self.copies, self.launch_limit))?;
         for (at, counters) in owners.into_iter().zip(counted) {
-            all[at].push(counters);
+            all[at].extend(counters);
         }
         Ok(all)
     }

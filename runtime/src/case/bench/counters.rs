@@ -1,15 +1,17 @@
 //! Hardware counters of launches, by CUPTI.
 //!
-//! Each pass launches everything once more, with the next copy of the tensors, so that what is counted is as cold as what is timed. Between launches
-//! CUPTI waits for the GPU: nothing overlaps.
+//! Each pass launches everything once more, with the next copy of the tensors, so that what is counted is as cold as what is timed. CUPTI waits for the end
+//! of each kernel: nothing overlaps.
 
-use machine::cupti::{Cupti, METRICS, Plan, STALLS, Session, stall_metric};
+use std::time::Duration;
+
+use machine::cupti::{Cupti, Failure, METRICS, Plan, STALLS, Session, stall_metric};
 use machine::driver::Context;
 
 use crate::backend::On;
 use crate::cuda::Watchdog;
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::peer::LaunchCopy;
 use crate::stream::Stream;
 
@@ -75,49 +77,59 @@ fn plan(context: &Context) -> Result<Plan> {
     Ok(Plan::new(cupti, context, &names).map_err(machine::Error::from)?)
 }
 
-/// Counts each part.
+/// The most kernels that one part launches: a library's product takes a few.
+const MOST_KERNELS: usize = 16;
+
+/// Counts each part; one of several kernels gives as many.
 ///
 /// # Errors
 /// A refusal of CUPTI, or what a launch ended with.
 pub(super) fn count(
     parts: &[(&str, &LaunchCopy<'_>)],
     stream: &Stream,
-    (copies, limit): (usize, std::time::Duration),
-) -> Result<Vec<Counters>> {
+    (copies, limit): (usize, Duration),
+) -> Result<Vec<Vec<Counters>>> {
     let On::Cuda(context) = stream.device().backend() else {
-        return Ok(Vec::new());
+        return Ok(vec![Vec::new(); parts.len()]);
     };
     let plan = plan(context)?;
-    let refused = machine::Error::from;
-    let mut session = Session::open(&plan, context, parts.len()).map_err(refused)?;
-    let mut passes = 0;
-    while !session.is_done() {
-        session.start().map_err(refused)?;
-        for (name, launch) in parts {
+    let counted = parts.iter().map(|(name, launch)| {
+        let mut session = Session::open(&plan, context, MOST_KERNELS).map_err(refused)?;
+        let mut passes = 0;
+        while !session.is_done() {
             let _watchdog = Watchdog::start(name, limit);
-            session.begin(name).map_err(refused)?;
+            session.start().map_err(refused)?;
             launch(stream, passes % copies)?;
-            session.end().map_err(refused)?;
             stream.synchronize()?;
+            session.stop().map_err(refused)?;
+            passes += 1;
         }
-        session.stop().map_err(refused)?;
-        passes += 1;
-    }
-    let values = session.values().map_err(refused)?;
-    let counted = parts
-        .iter()
-        .zip(values)
-        .map(|((name, _), values)| Counters {
-            name: (*name).to_string(),
+        let kernels = session.values().map_err(refused)?;
+        Ok(named(&plan, (name, passes), kernels))
+    });
+    counted.collect()
+}
+
+fn refused(failure: Failure) -> Error {
+    machine::Error::from(failure).into()
+}
+
+/// The values of one part's kernels.
+fn named(plan: &Plan, (name, passes): (&str, usize), kernels: Vec<Vec<f64>>) -> Vec<Counters> {
+    let count = kernels.len();
+    let all = kernels
+        .into_iter()
+        .enumerate()
+        .map(|(at, values)| Counters {
+            name: match count {
+                1 => name.to_string(),
+                _ => format!("{name}, kernel {} of {count}", at + 1),
+            },
             passes,
-            values: plan
-                .names()
-                .map(str::to_string)
-                .zip(values.unwrap_or_default())
-                .collect(),
+            values: plan.names().map(str::to_string).zip(values).collect(),
             missing: plan.missing.clone(),
         });
-    Ok(counted.collect())
+    all.collect()
 }
 
 #[cfg(test)]
