@@ -68,6 +68,19 @@ pub(super) fn file_name(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
+/// The words of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Words(pub(crate) Vec<String>);
+
+/// A command with its arguments, parted by spaces.
+pub(super) fn command(text: &str) -> Result<Words, String> {
+    let words: Vec<String> = text.split_whitespace().map(str::to_string).collect();
+    if words.is_empty() {
+        return Err("write a command, such as 'cuda-gdb --args'".to_string());
+    }
+    Ok(Words(words))
+}
+
 /// A file for a picture: without its ending, the name of a kernel that stands behind the flag would be taken for one.
 pub(super) fn svg_file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);

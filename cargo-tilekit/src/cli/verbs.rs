@@ -134,6 +134,9 @@ pub(crate) struct RunInOrder {
     /// Run on the emulator under the schedule of this seed; 0 is round robin [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// Start the program that runs the kernels by another one, a profiler or a debugger, such as 'ncu --set full' or 'cuda-gdb --args'
+    #[arg(long, value_name = "COMMAND", value_parser = value::command)]
+    pub(crate) under: Option<value::Words>,
     #[command(flatten)]
     pub(crate) checks: Checks,
 }

@@ -34,6 +34,7 @@ pub(super) fn mutate(arguments: Mutate, cargo: &CargoOptions, terminal: &Termina
         sizes,
         // Thousands of mutants run, and only a workspace of its own profile optimises the emulator otherwise.
         profile: "release",
+        under: Vec::new(),
     };
     drive(order, cargo, terminal)
 }

@@ -15,13 +15,19 @@ pub(super) fn run(
     cargo: &CargoOptions,
     terminal: &Terminal,
 ) -> Result<Exit> {
-    let RunInOrder { run, seed, checks } = arguments;
+    let RunInOrder {
+        run,
+        seed,
+        under,
+        checks,
+    } = arguments;
     let order = order(run, |filters| Verb::Run {
         filters,
         seed,
         checking: checking(checks),
     });
-    drive(order, cargo, terminal)
+    let under = under.map_or(Vec::new(), |words| words.0);
+    drive(Order { under, ..order }, cargo, terminal)
 }
 
 pub(super) fn test(arguments: Test, cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {

@@ -26,6 +26,8 @@ pub(crate) struct Order {
     pub(crate) sizes: Vec<SizeOverride>,
     /// The profile unless the command line names one.
     pub(crate) profile: &'static str,
+    /// The program, with its arguments, that starts the harness: a profiler or a debugger. Without one the tool does.
+    pub(crate) under: Vec<String>,
 }
 
 impl From<Verb> for Order {
@@ -35,6 +37,7 @@ impl From<Verb> for Order {
             device: None,
             sizes: Vec::new(),
             profile: "dev",
+            under: Vec::new(),
         }
     }
 }
@@ -81,15 +84,22 @@ fn send(
     Config::of_package(package.root())?;
     let profile = options.named_profile().unwrap_or(order.profile);
     let harness = build::build(&metadata, package, profile, options, terminal)?;
+    let Order {
+        verb,
+        device,
+        sizes,
+        under,
+        ..
+    } = order;
     let request = Request {
         protocol: PROTOCOL,
         package: place(&metadata, package, profile),
         output,
-        device: order.device,
-        sizes: order.sizes,
-        verb: order.verb,
+        device,
+        sizes,
+        verb,
     };
-    execute(&harness, &request, package, stdout)
+    execute((&under, &harness), &request, package, stdout)
 }
 
 /// Where the search for a package begins: with its manifest if that is named, else in the current folder.
@@ -116,7 +126,7 @@ fn place(metadata: &Metadata, package: &Package, profile: &str) -> PackagePlace 
 }
 
 fn execute(
-    harness: &Path,
+    (under, harness): (&[String], &Path),
     request: &Request,
     package: &Package,
     stdout: Stdio,
@@ -131,18 +141,41 @@ fn execute(
     request
         .write(path)
         .map_err(|error| Error::io("written", path, &error))?;
-    let child = Command::new(harness)
-        .env(REQUEST_VARIABLE, path)
-        .stdout(stdout)
-        .spawn();
+    let (mut command, program, failed) = match under {
+        [] => (Command::new(harness), harness, Exit::Internal),
+        [program, arguments @ ..] => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(harness);
+            (command, Path::new(program), Exit::Usage)
+        }
+    };
+    let child = command.env(REQUEST_VARIABLE, path).stdout(stdout).spawn();
     let ended = child.and_then(std::process::Child::wait_with_output);
-    let ended = ended.map_err(|error| Error::spawn(Exit::Internal, harness, &error))?;
-    // A harness takes the request away when it has read it.
-    if path.exists() {
-        return Err(deaf(package));
-    }
+    let ended = ended.map_err(|error| Error::spawn(failed, program, &error))?;
+    // A harness takes the request away when it has read it. A debugger may be left before.
+    let was_read = !path.exists();
     let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-    Ok((exit_of(ended.status)?, said))
+    let exit = match under.first() {
+        Some(program) => exit_of_other(program, ended.status, was_read)?,
+        None if was_read => exit_of(ended.status)?,
+        None => return Err(deaf(package)),
+    };
+    Ok((exit, said))
+}
+
+/// What another program ended with: the harness's own code, if it passes that on.
+fn exit_of_other(program: &str, status: ExitStatus, was_read: bool) -> Result<Exit> {
+    let is_harness = was_read || status.success();
+    let known = status.code().and_then(Exit::of_code);
+    known.filter(|_| is_harness).ok_or_else(|| {
+        let remark = Remark::error(format!("`{program}` ended with {status}"));
+        let exit = if was_read {
+            Exit::KernelFailed
+        } else {
+            Exit::Usage
+        };
+        Error::new(exit, remark)
+    })
 }
 
 /// The stub was compiled into something that is no harness of ours.

@@ -87,9 +87,9 @@ fn counters_are_read_launch_by_launch_and_stand_beside_the_model() {
         "SMs at 1755 MHz, memory at 2619 MHz, 612 of 700 W, 54 °C; held back by the power limit (100 % of ",
         "counters of `scale<256>`, 2 passes",
         "modelled (H200)",
-        "DRAM: both                                               3.00 MB",
+        "DRAM: both                           3.00 MB",
         "counters of `scale<128>`, 2 passes",
-        "DRAM: both                                              30.00 MB",
+        "DRAM: both                          30.00 MB",
         "warps wait for: 50 % wgmma (gmma)",
         "not counted on this GPU: dram__throughput.avg.pct_of_peak_sustained_elapsed",
     ]);

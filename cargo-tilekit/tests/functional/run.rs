@@ -131,3 +131,20 @@ fn without_a_gpu_the_emulator_is_used_and_the_reason_said() {
         .ends_with(106)
         .says(&["error: no NVIDIA driver"]);
 }
+
+#[test]
+fn another_program_starts_what_runs_the_kernels() {
+    let package = Package::new("watched-kernels", SCALE);
+    let run =
+        |under: &str| package.tilekit(&format!("run --device emulator -s n=7 --under {under}"));
+    // It starts what it is given.
+    run("env").ends_with(0).prints(&["ok    scale<256>  n=7"]);
+    run("/nowhere/ncu")
+        .ends_with(2)
+        .says(&["`/nowhere/ncu` cannot be started"]);
+    // A debugger that is left before it has started anything.
+    run("true").ends_with(0);
+    run("false")
+        .ends_with(2)
+        .says(&["`false` ended with exit status: 1"]);
+}

@@ -100,25 +100,20 @@ pub(super) fn matched<'m>(
 
 /// For people: a row for each figure.
 pub(super) fn text(counters: &Counters, modelled: Option<&Modelled>) -> String {
-    let mut text = String::new();
-    let passes = counters.passes;
-    let head = format!("counters of `{}`, {passes} passes", counters.name);
+    let (name, passes) = (&counters.name, counters.passes);
+    let mut text = format!("  counters of `{name}`, {passes} passes\n");
     let column = if modelled.is_some() {
         "modelled (H200)"
     } else {
         ""
     };
     let mut row = |name: &str, measured: &str, modelled: &str| {
-        let line = format!("  {name:<WIDTH$}  {measured:>20}  {modelled:>15}");
+        let line = format!("    {name:<WIDTH$}  {measured:>14}  {modelled:>15}");
         let _ = writeln!(text, "{}", line.trim_end());
     };
-    row(&head, "counted", column);
+    row("", "counted", column);
     for (name, measured, modelled) in rows(counters, modelled) {
-        row(
-            &format!("  {name}"),
-            &measured,
-            &modelled.unwrap_or_default(),
-        );
+        row(name, &measured, &modelled.unwrap_or_default());
     }
     let stalls: Vec<String> = counters
         .stalls()
@@ -141,7 +136,7 @@ pub(super) fn text(counters: &Counters, modelled: Option<&Modelled>) -> String {
 }
 
 /// Letters of a row's name.
-const WIDTH: usize = 44;
+const WIDTH: usize = 28;
 
 /// The name of a figure, what was counted, and what is modelled.
 type Row = (&'static str, String, Option<String>);
