@@ -134,6 +134,7 @@ mod tests {
         let Command::Run(RunInOrder {
             run,
             seed: None,
+            under: None,
             checks,
         }) = read("x run add -s n=3,1<<4 --device emulator --no-global")
             .expect("a command")
