@@ -27,7 +27,7 @@ exits! {
     BuildFailed = 101, "the package does not compile";
     MetadataFailed = 102, "cargo could not read the package";
     Diagnostics = 103, "a kernel is wrong: diagnostics were reported";
-    Snapshots = 104, "snapshots differ, are missing or stale";
+    Snapshots = 104, "snapshots differ, are missing or stale, or a cost is beyond its limit";
     Toolchain = 105, "ptxas, a disassembler or CUPTI failed or was not found";
     NoGpu = 106, "a GPU was asked for and there is none that can be used";
     Hang = 107, "a kernel on the GPU did not end, and its process was stopped";

@@ -7,6 +7,7 @@
 pub mod config;
 mod exit;
 mod format;
+mod near;
 mod output;
 mod remark;
 pub mod request;
@@ -14,5 +15,6 @@ pub mod rustc_json;
 
 pub use exit::Exit;
 pub use format::MessageFormat;
+pub use near::{nearest, similarity};
 pub use output::expect_written;
 pub use remark::Remark;

@@ -137,8 +137,7 @@ pub(crate) struct InFile<'a> {
 
 /// An error at a place of a file that is no source of a kernel.
 pub(crate) fn render_in_file(
-    message: &str,
-    help: Option<&str>,
+    (message, notes, help): (&str, &[String], Option<&str>),
     at: &InFile<'_>,
     rendered: String,
 ) -> String {
@@ -153,9 +152,10 @@ pub(crate) fn render_in_file(
     };
     let message = Message {
         spans: vec![Span::new(spot, Some(at.text), Some(at.range.clone()))],
-        children: help
-            .map(|help| Message::new("help", help))
-            .into_iter()
+        children: notes
+            .iter()
+            .map(|note| Message::new("note", note))
+            .chain(help.map(|help| Message::new("help", help)))
             .collect(),
         rendered: Some(rendered),
         ..Message::new("error", message)

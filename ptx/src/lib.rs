@@ -37,7 +37,7 @@ pub use print::PrintOptions;
 pub use registers::{RegClass, RegGroup, Registers};
 pub use smallvec;
 pub use statement::*;
-pub use stats::Stats;
+pub use stats::{Stats, is_kind, kind_by_line, kinds};
 pub use target::Target;
 pub use tensor_map::{
     EncodedTensorMap, L2Promotion, TensorAccess, TensorElement, TensorMap, TensorMapError,

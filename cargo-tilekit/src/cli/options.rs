@@ -49,6 +49,9 @@ pub(crate) struct CargoOptions {
     /// Never use the network
     #[arg(long, global = true)]
     pub(crate) offline: bool,
+    /// Settings of cargo's configuration, none of the command line.
+    #[arg(skip)]
+    pub(crate) settings: Vec<String>,
 }
 
 /// Options of the output.

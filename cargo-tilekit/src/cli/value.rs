@@ -109,6 +109,14 @@ pub(super) fn records(text: &str) -> Result<u32, String> {
     })
 }
 
+/// `--between`: `2000..6000`.
+pub(super) fn times(text: &str) -> Result<[u64; 2], String> {
+    let ends = text.split_once("..");
+    let ends = ends.and_then(|(from, to)| Some([from.parse().ok()?, to.parse().ok()?]));
+    ends.filter(|[from, to]| from < to)
+        .ok_or_else(|| "write two numbers of ns, such as 2000..6000".to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +144,14 @@ mod tests {
         assert_eq!(processes("8"), Ok(8));
         for wrong in ["0", "257", "-1", "many"] {
             assert!(processes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_two_numbers() {
+        assert_eq!(times("2000..6000"), Ok([2000, 6000]));
+        for wrong in ["2000", "6..2", "a..b", "-1..4", "3..3"] {
+            assert!(times(wrong).is_err(), "{wrong}");
         }
     }
 

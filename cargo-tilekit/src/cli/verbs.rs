@@ -293,6 +293,15 @@ pub(crate) struct Trace {
     /// Write the timeline also for Perfetto, as Chrome's JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
+    /// Draw the timeline of one CTA, for a document
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Which CTA --svg draws
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "svg")]
+    pub(crate) cta: usize,
+    /// From when to when --svg draws, ns since the launch began, such as 2000..6000 [default: all]
+    #[arg(long, value_name = "FROM..TO", requires = "svg", value_parser = value::times)]
+    pub(crate) between: Option<[u64; 2]>,
 }
 
 /// `--level`.
@@ -323,14 +332,14 @@ pub(crate) struct Snapshot {
     /// Fail if a snapshot differs or is stale, and show changed facts, then changed lines (the default)
     #[arg(long, conflicts_with_all = ["accept", "review"])]
     pub(crate) check: bool,
-    /// Write the snapshots that differ, and remove stale ones
+    /// Write the snapshots that differ, remove stale ones, and bring the limits of tilekit.toml to what is found
     #[arg(long, conflicts_with = "review")]
     pub(crate) accept: bool,
     /// Show each difference and ask; in CI (environment variable CI) the same as --check
     #[arg(long)]
     pub(crate) review: bool,
-    /// Write the snapshots of variants that cost no more than accepted, and fail if one has more registers, spills, shared memory,
-    /// conflicts or instructions
+    /// Write the snapshots of variants that cost no more than accepted, lower the limits of tilekit.toml to what is found, and fail
+    /// if a variant has more registers, spills, shared memory, conflicts or instructions
     #[arg(long, conflicts_with_all = ["check", "accept", "review"])]
     pub(crate) ratchet: bool,
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use protocol::Exit;
-use protocol::request::{TraceRequest, Verb};
+use protocol::request::{PictureRequest, TraceRequest, Verb};
 
 use super::run::with_ranks;
 use crate::cli::{CargoOptions, Run, Trace};
@@ -19,6 +19,9 @@ pub(super) fn trace(arguments: Trace, cargo: &CargoOptions, terminal: &Terminal)
         records,
         html,
         perfetto,
+        svg,
+        cta,
+        between,
     } = arguments;
     let Run {
         selection,
@@ -37,6 +40,7 @@ pub(super) fn trace(arguments: Trace, cargo: &CargoOptions, terminal: &Terminal)
         records,
         html: absolute("--html", html)?,
         perfetto: absolute("--perfetto", perfetto)?,
+        picture: absolute("--svg", svg)?.map(|file| PictureRequest { file, cta, between }),
     });
     let order = Order {
         device: device.map(Into::into),

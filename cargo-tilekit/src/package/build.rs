@@ -40,8 +40,9 @@ pub(super) fn build(
     }
     command.args(["--profile", profile]);
     command.arg("--target-dir").arg(&metadata.target_directory);
-    for setting in optimised(profile) {
-        command.args(["--config", &setting]);
+    let settings = optimised(profile);
+    for setting in settings.iter().chain(&options.settings) {
+        command.args(["--config", setting]);
     }
     add_output_flags(&mut command, options, terminal);
     if let Some(remark) = first_build(metadata, package, profile) {

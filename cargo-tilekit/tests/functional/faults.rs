@@ -2,7 +2,7 @@
 
 use crate::Package;
 
-const SPILLS: &str = r"
+pub(crate) const SPILLS: &str = r"
 use tilekit::prelude::*;
 
 #[kernel(warps = 4, max_registers = 32)]
@@ -14,7 +14,7 @@ pub fn spills(x: Ptr<f32>, out: Ptr<f32>) {
 }
 ";
 
-const NARROW: &str = r"
+pub(crate) const NARROW: &str = r"
 use tilekit::prelude::*;
 
 #[kernel(warps = 4)]
@@ -26,7 +26,7 @@ pub fn narrow(x: Ptr<f32>, out: Ptr<f32>, row_stride: i32) {
 ";
 
 /// Eight rows of one warp lie in the same four banks.
-const CONFLICTS: &str = r"
+pub(crate) const CONFLICTS: &str = r"
 use tilekit::prelude::*;
 
 #[kernel(warps = 4)]
@@ -51,7 +51,7 @@ pub fn serialised() {
 }
 "#;
 
-fn has_machine_code() -> bool {
+pub(crate) fn has_machine_code() -> bool {
     let environment = machine::ptxas::Environment::of_process();
     environment.search(None).found().is_some()
         && machine::ptxas::find_nvdisasm(&environment).is_some()

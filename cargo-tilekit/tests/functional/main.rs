@@ -8,9 +8,11 @@ mod baseline;
 #[path = "build.rs"]
 mod build_verb;
 mod counters;
+mod diff;
 mod export;
 mod export_python;
 mod faults;
+mod limits;
 mod lines;
 mod machine;
 mod mutate;

@@ -152,6 +152,66 @@ fn a_ring_is_traced_and_one_stage_is_seen_to_wait() {
 }
 
 #[test]
+fn a_part_of_a_timeline_is_drawn() {
+    let package = Package::new("trace-pictures", RING);
+    let draw = |case: &str, options: &str| {
+        let line = format!("trace {case} --device emulator --svg {case}.svg {options}");
+        package.tilekit(&line)
+    };
+    draw("deep", "")
+        .ends_with(0)
+        .prints(&["picture: ", "deep.svg\n"]);
+    draw("flat", "").ends_with(0);
+    let (deep, flat) = (package.read("deep.svg"), package.read("flat.svg"));
+    for part in [
+        "<svg xmlns=",
+        ">sums&lt;3&gt;</text>",
+        ">CTA 0, lengths are modelled</text>",
+        ">add</text>",
+        ">copy</text>",
+        ">load x</text>",
+        ">copy in flight</text>",
+        ">waits for an mbarrier</text>",
+    ] {
+        assert!(deep.contains(part), "`{part}` is missing:\n{deep}");
+    }
+    assert!(
+        deep.len() < 60_000 && deep.ends_with("</svg>\n"),
+        "{}",
+        deep.len()
+    );
+    // Copies of one stage follow each other; those of three overlap, on lines of their own.
+    let lines = |svg: &str| {
+        let bars = svg
+            .lines()
+            .filter(|line| line.contains("#2a9d8f") && line.contains("height=\"9\""));
+        let y = |bar: &str| {
+            bar.split(" y=\"")
+                .nth(1)?
+                .split('"')
+                .next()
+                .map(str::to_owned)
+        };
+        bars.filter_map(y)
+            .collect::<std::collections::BTreeSet<_>>()
+            .len()
+    };
+    assert_eq!((lines(&deep), lines(&flat)), (3, 1));
+    draw("deep", "--between 1000..2000").ends_with(0);
+    assert!(package.read("deep.svg").len() < deep.len());
+    draw("deep", "--cta 1")
+        .ends_with(2)
+        .says(&["there is no CTA 1", "CTAs 0 to 0"]);
+    draw("deep", "--between 5..3")
+        .ends_with(2)
+        .says(&["write two numbers of ns, such as 2000..6000"]);
+    package
+        .tilekit("trace deep --cta 1")
+        .ends_with(2)
+        .says(&["--svg"]);
+}
+
+#[test]
 fn what_cannot_be_traced_is_refused_with_a_help() {
     let package = Package::new("trace-wrong", RING);
     for (line, code, wanted) in [

@@ -4,6 +4,7 @@
 //! unknown key is an error at its place, because an ignored misspelling would have no effect.
 
 mod error;
+mod limits;
 mod value;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde::Deserialize;
 use crate::request::{DeviceChoice, SizeOverride};
 
 pub use error::ConfigError;
+pub use limits::{KernelLimits, Limit, Quantity, with_limits};
 pub use value::Values;
 
 /// What a package's configuration says; what is unsaid has its default.
@@ -37,6 +39,9 @@ pub struct Config {
     /// What holds for one case only, by the case's name.
     #[serde(default)]
     pub cases: BTreeMap<String, CaseConfig>,
+    /// The most that kernels may cost, by the name of a kernel or of a variant.
+    #[serde(default, deserialize_with = "limits::tables")]
+    pub limits: BTreeMap<String, KernelLimits>,
 }
 
 /// What holds for one case.
@@ -74,7 +79,8 @@ impl Config {
             Some((file, text)) => parse::<Manifest>(&file, &text)?
                 .package
                 .and_then(|package| package.metadata?.tilekit)
-                .unwrap_or_default(),
+                .unwrap_or_default()
+                .of_file(&file),
             None => Config::default(),
         };
         match read(&root.join("tilekit.toml"))? {
@@ -88,7 +94,15 @@ impl Config {
     /// # Errors
     /// A text that is no TOML, an unknown key, or a value of the wrong kind, at its place.
     pub fn of_text(file: &Path, text: &str) -> Result<Config, ConfigError> {
-        parse(file, text)
+        Ok(parse::<Config>(file, text)?.of_file(file))
+    }
+
+    /// The same, whose limits say which file they stand in.
+    fn of_file(mut self, file: &Path) -> Config {
+        for limits in self.limits.values_mut() {
+            limits.are_of(file);
+        }
+        self
     }
 
     /// `self` where `other` says nothing.
@@ -99,6 +113,10 @@ impl Config {
         self.sizes.extend(other.sizes);
         for (name, case) in other.cases {
             self.cases.entry(name).or_default().sizes.extend(case.sizes);
+        }
+        for (name, limits) in other.limits {
+            let base = self.limits.remove(&name).unwrap_or_default();
+            self.limits.insert(name, base.overlaid(limits));
         }
         self
     }
@@ -143,21 +161,19 @@ fn read(path: &Path) -> Result<Option<(PathBuf, String)>, ConfigError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some((path.to_path_buf(), text))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ConfigError {
-            file: path.to_path_buf(),
-            text: String::new(),
-            span: 0..0,
-            message: format!("this file cannot be read: {error}"),
-        }),
+        Err(error) => Err(ConfigError::of(
+            path,
+            String::new(),
+            0..0,
+            format!("this file cannot be read: {error}"),
+        )),
     }
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(file: &Path, text: &str) -> Result<T, ConfigError> {
-    toml::from_str(text).map_err(|error| ConfigError {
-        file: file.to_path_buf(),
-        text: text.to_string(),
-        span: error.span().unwrap_or(0..0),
-        message: error.message().to_string(),
+    toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        ConfigError::of(file, text.to_string(), span, error.message())
     })
 }
 
@@ -231,7 +247,7 @@ error: unknown field `size`
 2 | size = 3
   | ^^^^
   |
-  = help: expected one of `device`, `snapshots`, `emulator-tensor-mib`, `sizes`, `cases`
+  = help: perhaps `sizes`; expected one of `device`, `snapshots`, `emulator-tensor-mib`, `sizes`, `cases`, `limits`
 ",
         );
         check_error(
@@ -244,7 +260,7 @@ error: unknown field `devise`
 5 | devise = 1
   | ^^^^^^
   |
-  = help: expected one of `device`, `snapshots`, `emulator-tensor-mib`, `sizes`, `cases`
+  = help: perhaps `device`; expected one of `device`, `snapshots`, `emulator-tensor-mib`, `sizes`, `cases`, `limits`
 ",
         );
     }

@@ -194,3 +194,49 @@ impl Visitor<'_> for Folder {
         Folder::refuse(value)
     }
 }
+
+/// A limit: a whole number.
+pub(super) struct Most(pub(super) u64);
+
+impl<'de> Deserialize<'de> for Most {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MostVisitor).map(Most)
+    }
+}
+
+struct MostVisitor;
+
+impl MostVisitor {
+    fn refuse<E: serde::de::Error>(value: impl fmt::Display) -> Result<u64, E> {
+        let wanted = "expected a whole number, such as 64";
+        Err(E::custom(format_args!("`{value}` is no limit, {wanted}")))
+    }
+}
+
+impl Visitor<'_> for MostVisitor {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number")
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<u64, E> {
+        u64::try_from(number).or_else(|_| MostVisitor::refuse(number))
+    }
+
+    fn visit_i128<E: serde::de::Error>(self, number: i128) -> Result<u64, E> {
+        MostVisitor::refuse(number)
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<u64, E> {
+        MostVisitor::refuse(number)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<u64, E> {
+        MostVisitor::refuse(value)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<u64, E> {
+        MostVisitor::refuse(text)
+    }
+}

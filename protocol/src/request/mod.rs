@@ -19,7 +19,7 @@ pub use inspect::{Beneath, SourceLine, SourceView, View};
 pub use mutate::{Isolation, MutateRequest, TrialMutation, TrialRequest};
 pub use options::{ColorChoice, DeviceChoice, OutputOptions};
 pub use size::SizeOverride;
-pub use trace::{TraceKeep, TraceLevel, TraceRequest};
+pub use trace::{PictureRequest, TraceKeep, TraceLevel, TraceRequest};
 pub use tune::{Shard, TuneCandidate, TuneJob, TuneRequest, TuneShare, TuneTask, TuneTimes};
 pub use verb::{BenchRequest, Checking, SnapshotMode, Verb};
 

@@ -19,6 +19,20 @@ pub struct TraceRequest {
     pub html: Option<PathBuf>,
     /// A file for Perfetto, if it is wanted.
     pub perfetto: Option<PathBuf>,
+    /// A picture of one CTA, if it is wanted.
+    #[serde(default)]
+    pub picture: Option<PictureRequest>,
+}
+
+/// What a picture of a timeline shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PictureRequest {
+    /// Its file.
+    pub file: PathBuf,
+    /// Which of the launch's CTAs.
+    pub cta: usize,
+    /// From when to when, ns since the launch began; without, all of the CTA's time.
+    pub between: Option<[u64; 2]>,
 }
 
 /// How much a trace records.

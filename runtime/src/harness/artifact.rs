@@ -31,24 +31,46 @@ pub(super) fn accesses(func: &Func) -> Result<Vec<String>, Diagnostics> {
     Ok(lines.collect())
 }
 
-/// What a warp waits or moves in vain at all its accesses, as lines for a header; none where it is nothing.
-pub(super) fn waste(func: &Func) -> Result<Vec<String>, Diagnostics> {
-    let entries = costs::of(func)?;
-    let sum = |of: fn(&Cost) -> u32| entries.iter().map(|entry| of(&entry.cost)).sum::<u32>();
-    let conflicts = sum(|cost| match cost {
-        Cost::Shared(_, cost) => cost.conflicts,
-        Cost::Global(..) | Cost::Conversion(_) => 0,
-    });
-    let sectors = sum(|cost| match cost {
+/// What a warp waits or moves in vain at all its accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waste {
+    /// Wavefronts of shared memory that bank conflicts cause.
+    pub(super) bank_conflicts: u32,
+    /// Sectors of global memory beyond those that the used bytes need.
+    pub(super) excess_sectors: u32,
+}
+
+impl Waste {
+    pub(super) fn of(func: &Func) -> Result<Waste, Diagnostics> {
+        let entries = costs::of(func)?;
+        let sum = |of: fn(&Cost) -> u32| entries.iter().map(|entry| of(&entry.cost)).sum();
+        Ok(Waste {
+            bank_conflicts: sum(|cost| match cost {
+                Cost::Shared(_, cost) => cost.conflicts,
+                Cost::Global(..) | Cost::Conversion(_) => 0,
+            }),
+            excess_sectors: sum(excess_sectors),
+        })
+    }
+}
+
+/// Sectors of global memory that an access touches beyond those that the used bytes need.
+pub(super) fn excess_sectors(cost: &Cost) -> u32 {
+    match cost {
         Cost::Global(_, cost) => {
             let needed = cost.used_bytes.div_ceil(cost.sector_bytes);
             cost.sectors.saturating_sub(needed)
         }
         Cost::Shared(..) | Cost::Conversion(_) => 0,
-    });
+    }
+}
+
+/// What is wasted, as lines for a header; none where it is nothing.
+pub(super) fn waste(func: &Func) -> Result<Vec<String>, Diagnostics> {
+    let waste = Waste::of(func)?;
     let lines = [
-        (conflicts, "shared memory", "bank conflicts"),
-        (sectors, "global memory", "excess sectors"),
+        (waste.bank_conflicts, "shared memory", "bank conflicts"),
+        (waste.excess_sectors, "global memory", "excess sectors"),
     ];
     let line = |(number, memory, what): (u32, &str, &str)| {
         (number > 0).then(|| format!("{memory}: {number} {what}"))

@@ -1,9 +1,10 @@
 //! What every verb works with.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::catalog::{Catalog, KernelItem, Overrides, Variant};
-use super::config::Config;
+use super::config::{Config, ConfigError, KernelLimits};
 use super::device::Emulation;
 use super::replaced::Replaced;
 use super::request::{
@@ -184,6 +185,18 @@ impl Context {
         let resized = catalog.resize(&meant, &overrides);
         resized.map_err(|error| self.speaker.error("", &error))?;
         Ok(catalog)
+    }
+
+    /// The most that kernels may cost, by the names of kernels and variants.
+    pub(super) fn limits(&self) -> &BTreeMap<String, KernelLimits> {
+        &self.config.limits
+    }
+
+    /// Says a mistake of the configuration.
+    pub(super) fn misconfigured(&self, mistake: &ConfigError) -> Exit {
+        self.speaker
+            .say(&mistake.render(self.speaker.format(), true));
+        Exit::Usage
     }
 
     fn check_configured_cases(&self) -> Done<()> {

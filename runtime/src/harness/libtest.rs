@@ -11,7 +11,7 @@ use super::catalog::{CaseItem, Catalog, RunItem, Variant};
 use super::context::Context;
 use super::request::{ColorChoice, OutputOptions};
 use super::speak::Speaker;
-use super::verbs::{Runner, Shown, check_variant, differences};
+use super::verbs::{Runner, Shown, check_variant, differences, explain_losses, measure_limits};
 use super::{Exit, Harness};
 use crate::device::Device;
 use crate::error::Error;
@@ -104,6 +104,7 @@ enum Test<'c> {
     Run(&'c CaseItem, &'c RunItem),
     Compile(&'c Variant),
     Snapshots,
+    Limits,
 }
 
 /// Runs the tests that the arguments of the process select.
@@ -197,7 +198,7 @@ impl Session<'_> {
     fn why_ignored(&self, test: &Test) -> Option<String> {
         match test {
             Test::Run(_, run) => self.usual.why_not(run),
-            Test::Compile(_) | Test::Snapshots => None,
+            Test::Compile(_) | Test::Snapshots | Test::Limits => None,
         }
     }
 }
@@ -236,6 +237,9 @@ fn tests_of<'c>(context: &Context, catalog: &'c Catalog) -> Vec<(String, Test<'c
     }
     if context.snapshot_folder().is_dir() {
         tests.push(("snapshots".to_string(), Test::Snapshots));
+    }
+    if !context.limits().is_empty() {
+        tests.push(("limits".to_string(), Test::Limits));
     }
     tests
 }
@@ -298,6 +302,16 @@ impl Session<'_> {
                 checked.map_or(Outcome::Failed(String::new()), |_| Outcome::Passed)
             }
             Test::Snapshots => self.compare_snapshots(),
+            Test::Limits => self.hold_limits(),
+        }
+    }
+
+    fn hold_limits(&self) -> Outcome {
+        let variants: Vec<_> = self.catalog.variants().collect();
+        let held = measure_limits(self.context, self.catalog, &variants);
+        match held.map(|held| held.report(self.context)) {
+            Ok(Exit::Success) => Outcome::Passed,
+            Ok(_) | Err(_) => Outcome::Failed(String::new()),
         }
     }
 
@@ -309,6 +323,7 @@ impl Session<'_> {
         if found.is_empty() {
             return Outcome::Passed;
         }
+        explain_losses(&found, self.catalog, self.context);
         let named: Vec<String> = found
             .iter()
             .take(NAMED)

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use protocol::similarity;
+
 use crate::case::CaseEntry;
 
 use super::catalog::{CaseItem, Catalog, KernelItem, RunItem, Variant};
@@ -120,28 +122,4 @@ pub(super) fn near(filters: &[String], catalog: &Catalog) -> Vec<String> {
     names.sort_by_key(|name| std::cmp::Reverse(score(name)));
     names.truncate(5);
     names
-}
-
-/// The share of letter pairs that two names have in common (Dice's coefficient).
-fn similarity(a: &str, b: &str) -> f64 {
-    let pairs =
-        |text: &str| -> Vec<(char, char)> { text.chars().zip(text.chars().skip(1)).collect() };
-    let (a, mut b) = (pairs(a), pairs(b));
-    let total = a.len() + b.len();
-    let shared = a.iter().filter(|pair| {
-        let found = b.iter().position(|other| other == *pair);
-        found.map(|at| b.swap_remove(at)).is_some()
-    });
-    2.0 * shared.count() as f64 / total.max(1) as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::similarity;
-
-    #[test]
-    fn misspelt_names_are_near() {
-        assert!(similarity("softmx", "softmax") > similarity("softmx", "copy_1d"));
-        assert!(similarity("", "x") < 0.1);
-    }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod names;
 pub(crate) mod page;
 pub(crate) mod perfetto;
+pub(crate) mod picture;
 mod recording;
 pub(crate) mod summary;
 pub(crate) mod timeline;

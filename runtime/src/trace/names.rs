@@ -98,7 +98,7 @@ fn barrier_name(event: &TraceEvent, sources: &Sources) -> String {
 }
 
 /// The variable of the `let` in whose statement a place lies, or the innermost call of those around it that lies in one.
-fn variable(place: &Place, sources: &Sources) -> Option<String> {
+pub(crate) fn variable(place: &Place, sources: &Sources) -> Option<String> {
     let own = (&place.file, place.line, place.column);
     let calls = place.calls.iter();
     let calls = calls.map(|call| (&call.file, call.line, call.column));

@@ -71,6 +71,14 @@ impl Difference {
         name.split('.').next().unwrap_or_default().to_string()
     }
 
+    /// The variant, by what its header says.
+    pub(in crate::harness) fn variant(&self) -> &str {
+        let (old, new) = self.texts();
+        let text = if new.is_empty() { old } else { new };
+        let said = text.lines().next().unwrap_or_default();
+        said.strip_prefix("// kernel: ").unwrap_or(said)
+    }
+
     /// The costs that are greater than those accepted.
     pub(in crate::harness) fn losses(&self) -> Vec<Change> {
         match self {

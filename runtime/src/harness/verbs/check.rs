@@ -1,7 +1,11 @@
 //! `check`: traces and lowers every variant, and says what is wrong; with `--prove`, also what a model of the barriers says.
 
+use rayon::prelude::*;
+
 use super::doubt::Doubts;
+use super::limits;
 use super::prove::Proofs;
+use crate::error::Error;
 use crate::harness::Exit;
 use crate::harness::catalog::{Catalog, Variant};
 use crate::harness::context::{Context, Done};
@@ -9,6 +13,9 @@ use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict, count};
 use crate::kernel::{Compiled, Compiler};
 use crate::report::Remark;
+
+/// Variants that are compiled on all cores before what is to be said of them is said, in order.
+const AT_ONCE: usize = 64;
 
 /// `proves` says whether barriers are model-checked, and in how many ways those of a proved variant are then broken at most.
 pub(in crate::harness) fn check(
@@ -18,6 +25,7 @@ pub(in crate::harness) fn check(
 ) -> Done {
     let catalog = context.catalog(filters)?;
     let variants = context.variants(&catalog, filters)?;
+    limits::check_names(context, &catalog)?;
     let selection = Selection::new(filters, &catalog);
     let mut verdict = Verdict::good();
     for case in &catalog.cases {
@@ -33,18 +41,24 @@ pub(in crate::harness) fn check(
     let mut proofs = Proofs::default();
     let mut wrong = 0;
     let mut doubts = Doubts::new(context, &catalog, filters);
-    for (kernel, variant) in variants {
-        match (check_variant(variant, &compiler, &context.speaker), proves) {
-            (Err(exit), _) => {
-                wrong += 1;
-                verdict.note(exit);
-            }
-            (Ok(_), None) => {}
-            (Ok(compiled), Some(mutants)) => {
-                let (exit, is_proved) = proofs.prove(variant, &context.speaker);
-                verdict.note(exit);
-                if is_proved && mutants > 0 {
-                    verdict.note(doubts.doubt((kernel, variant), &compiled, mutants));
+    for some in variants.chunks(AT_ONCE) {
+        let compiled: Vec<_> = some
+            .par_iter()
+            .map(|(_, variant)| compiler.compile(&variant.instance))
+            .collect();
+        for ((kernel, variant), compiled) in some.iter().zip(compiled) {
+            match (said(variant, compiled, &context.speaker), proves) {
+                (Err(exit), _) => {
+                    wrong += 1;
+                    verdict.note(exit);
+                }
+                (Ok(_), None) => {}
+                (Ok(compiled), Some(mutants)) => {
+                    let (exit, is_proved) = proofs.prove(variant, &context.speaker);
+                    verdict.note(exit);
+                    if is_proved && mutants > 0 {
+                        verdict.note(doubts.doubt((kernel, variant), &compiled, mutants));
+                    }
                 }
             }
         }
@@ -79,9 +93,12 @@ pub(in crate::harness) fn check_variant(
     compiler: &Compiler,
     speaker: &Speaker,
 ) -> Done<Compiled> {
-    let compiled = compiler
-        .compile(&variant.instance)
-        .map_err(|error| speaker.error(&variant.display, &error))?;
+    said(variant, compiler.compile(&variant.instance), speaker)
+}
+
+/// Shows what is to be said of a variant that was compiled.
+fn said(variant: &Variant, compiled: Result<Compiled, Error>, speaker: &Speaker) -> Done<Compiled> {
+    let compiled = compiled.map_err(|error| speaker.error(&variant.display, &error))?;
     for printed in compiled.printed() {
         speaker.remark(&Remark::note(format!("{}: {}", printed.at, printed.text)));
     }

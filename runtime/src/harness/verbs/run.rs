@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::check_variant;
+use super::snapshot::hold_accepted;
+use super::{check_variant, limits};
 use crate::case::{Bed, BenchOptions, CaseReport, Mode};
 use crate::device::{Device, DeviceFacts};
 use crate::error::Error;
@@ -215,6 +216,7 @@ pub(in crate::harness) fn test(
             verdict.note(exit);
         }
     }
+    verdict.note(hold_costs(context, &catalog, filters)?);
     let orders: Vec<Option<u64>> = match seeds {
         None => vec![None],
         Some(seeds) => (0..seeds).map(Some).collect(),
@@ -228,6 +230,19 @@ pub(in crate::harness) fn test(
         };
         verdict.note(run_cases(context, &catalog, filters, &replaced, emulation)?.exit());
     }
+    Ok(verdict.exit())
+}
+
+/// Whether the selected variants cost no more than their limits, and than what was accepted.
+fn hold_costs(context: &Context, catalog: &Catalog, filters: &[String]) -> Done {
+    let held = limits::measure(context, catalog, &context.variants(catalog, filters)?)?;
+    let mut verdict = Verdict::good();
+    verdict.note(held.report(context));
+    // Others may need what a limit of several allows.
+    if filters.is_empty() {
+        held.remark_slack(context);
+    }
+    verdict.note(hold_accepted(context, filters)?);
     Ok(verdict.exit())
 }
 

@@ -24,6 +24,7 @@ use crate::trace::Recording;
 use crate::trace::names::Names;
 use crate::trace::page::Page;
 use crate::trace::perfetto::perfetto;
+use crate::trace::picture::Picture;
 use crate::trace::summary::{Summary, time};
 use crate::trace::timeline::Timeline;
 use build::Builds;
@@ -283,7 +284,32 @@ impl Traced<'_> {
             self.write(&path, &perfetto(timeline, table, names).to_string())?;
             files.push(("for https://ui.perfetto.dev", path));
         }
+        if let Some(wanted) = &self.request.picture {
+            let path = numbered(&wanted.file, number);
+            let picture = Picture {
+                title: kernel.to_string(),
+                timeline,
+                table,
+                names,
+                cta: wanted.cta,
+                between: wanted.between.map(|between| between.map(|ns| ns as f64)),
+            };
+            let svg = picture
+                .svg()
+                .ok_or_else(|| self.no_such_cta(wanted.cta, timeline))?;
+            self.write(&path, &svg)?;
+            files.push(("picture", path));
+        }
         Ok(files)
+    }
+
+    fn no_such_cta(&self, cta: usize, timeline: &Timeline) -> Exit {
+        let remark = Remark::error(format!("there is no CTA {cta}")).with_help(format!(
+            "the launch has CTAs 0 to {}",
+            timeline.ctas.len() - 1
+        ));
+        self.context.speaker.failure(&remark);
+        Exit::Usage
     }
 
     fn page_path(&self) -> PathBuf {

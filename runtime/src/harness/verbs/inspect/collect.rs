@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 
 use diag::Diagnostics;
+use ir::Stage;
 use ir::text::print_with_lines;
-use ir::{Func, Stage};
 use lowering::costs::{self, Cost, Entry};
-use lowering::plan::shared_map;
 use lowering::{Options, StopAt, run_to};
 
 use super::places::Places;
-use super::sheet::{
-    Access, IrRow, Local, Occupancy, PtxRow, SassRow, SharedRow, Sheet, TileRow, Totals,
-};
+use super::sheet::{Access, IrRow, Local, PtxRow, SassRow, SharedRow, Sheet, TileRow, Totals};
 use super::tally::{Counted, lines};
-use super::{ptx_lines, tiles};
+use super::{memory, occupancy, ptx_lines, tiles};
 use crate::error::{Error, Result};
+use crate::harness::artifact::excess_sectors;
 use crate::harness::catalog::Variant;
 use crate::kernel::Compiled;
 use crate::ptxas::{Environment, MachineInst, Work, find_nvdisasm, listing};
@@ -33,7 +31,7 @@ pub(super) fn sheet(variant: &Variant, compiled: &Compiled, sources: &Sources) -
         notes.push("edited by hand: its tile IR, accesses and memory are not those of the source; `cargo tilekit build --reset` removes the edited text".to_string());
         Traced::default()
     } else {
-        Traced::of(variant, &mut places).map_err(Error::Kernel)?
+        Traced::of(variant, &mut places, sources).map_err(Error::Kernel)?
     };
     let Traced {
         ir,
@@ -85,7 +83,11 @@ struct Traced {
 }
 
 impl Traced {
-    fn of(variant: &Variant, places: &mut Places) -> Result<Traced, Diagnostics> {
+    fn of(
+        variant: &Variant,
+        places: &mut Places,
+        sources: &Sources,
+    ) -> Result<Traced, Diagnostics> {
         let traced = variant.instance.trace()?;
         let entries = costs::of(&traced.func)?;
         let stop = StopAt::Stage(Stage::Allocated);
@@ -106,7 +108,7 @@ impl Traced {
         let accesses = entries.into_iter();
         Ok(Traced {
             accesses: accesses.map(|entry| access(entry, places)).collect(),
-            shared: shared(&func, &rows, places),
+            shared: memory::rows(&func, &rows, places, sources),
             tiles: tiles::rows(&func, places),
             ir,
         })
@@ -122,6 +124,7 @@ fn access(entry: Entry, places: &mut Places) -> Access {
         Cost::Shared(_, cost) => [0, 0, cost.wavefronts, cost.conflicts],
         Cost::Conversion(cost) => [0, 0, cost.work.wavefronts, 0],
     };
+    let excess_sectors = excess_sectors(&entry.cost);
     Access {
         op: entry.mnemonic,
         place: entry.place.as_ref().map(|place| places.place(place)),
@@ -130,25 +133,10 @@ fn access(entry: Entry, places: &mut Places) -> Access {
         advice: entry.advice,
         global_bytes,
         sectors,
+        excess_sectors,
         wavefronts,
         conflicts,
     }
-}
-
-/// `rows` has the row of each instruction, in order.
-fn shared(func: &Func, rows: &[usize], places: &mut Places) -> Vec<SharedRow> {
-    let row = |at: u32| rows.get(at as usize).or(rows.last()).copied().unwrap_or(0);
-    shared_map(func)
-        .into_iter()
-        .map(|bytes| SharedRow {
-            user: bytes.user,
-            place: bytes.place.as_ref().map(|place| places.place(place)),
-            start: bytes.start,
-            bytes: bytes.bytes,
-            rows: bytes.needed.map(row),
-            partition: bytes.partition,
-        })
-        .collect()
 }
 
 fn totals(compiled: &Compiled) -> Totals {
@@ -189,15 +177,8 @@ fn assembled(compiled: &Compiled, totals: &mut Totals) -> Result<Result<Vec<u8>,
         totals.spilled_bytes = Some(report.spill_store_bytes + report.spill_load_bytes);
         totals.stack_bytes = Some(report.stack_bytes);
         let shared_bytes = info.shared_bytes + report.shared_bytes;
-        let found = info
-            .target
-            .occupancy(info.threads, report.registers, shared_bytes);
-        totals.occupancy = Some(Occupancy {
-            ctas: found.ctas,
-            warps: found.warps,
-            most_warps: found.most_warps,
-            limiter: found.limiter.text(),
-        });
+        let held = occupancy::of(&info.target, info.threads, report.registers, shared_bytes);
+        totals.occupancy = Some(held);
     }
     Ok(Ok(assembled.cubin))
 }

@@ -1,6 +1,9 @@
 //! `inspect`: one variant at one stage, or the author's lines with what was made of them, with what they cost.
 
+mod blame;
 mod collect;
+mod memory;
+mod occupancy;
 mod page;
 mod places;
 mod ptx_lines;
@@ -30,6 +33,7 @@ use crate::kernel::Compiled;
 use crate::ptxas::{Assembled, Environment, disassemble};
 use crate::report::Remark;
 use crate::toolchain::{Image, Toolchain};
+pub(super) use blame::Blame;
 use tally::LineCost;
 
 pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) -> Done {

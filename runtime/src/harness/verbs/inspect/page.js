@@ -89,7 +89,7 @@ function fillSource() {
     const coded = sheet.lines.filter((cost) => cost.file === number).map((cost) => cost.line);
     if (!coded.length) return;
     const head = make('div', 'head', file.name);
-    head.append(make('span', 'names', '   ' + columns.join(', ')));
+    head.append(make('span', 'names', columns.join(', ')));
     pane.append(head);
     const isNear = (line) => coded.some((c) => line >= c - 3 && line <= c + 3);
     const last = Math.max(file.lines.length, coded[coded.length - 1]);

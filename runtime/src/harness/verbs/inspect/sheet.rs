@@ -99,6 +99,8 @@ pub(super) struct Access {
     pub(super) global_bytes: u32,
     /// Sectors that it touches for that.
     pub(super) sectors: u32,
+    /// Sectors beyond those that the used bytes need.
+    pub(super) excess_sectors: u32,
     /// Passes over the banks of shared memory.
     pub(super) wavefronts: u32,
     /// Those of them beyond what the bytes need.
@@ -180,4 +182,6 @@ pub(super) struct Occupancy {
     pub(super) most_warps: u32,
     /// What keeps it from more.
     pub(super) limiter: &'static str,
+    /// What one CTA more would need; none where threads or CTAs are the limit.
+    pub(super) one_more: Option<String>,
 }

@@ -93,14 +93,12 @@ impl Page<'_> {
         }
         for row in &sheet.shared {
             let at = self.place(row.place);
-            let [from, to] = row.rows;
             let text = format!(
-                "shared {:>6}..{:<6} {} ({at}), IR rows {} to {}",
+                "shared {:>6}..{:<6} {} {} ({at})",
                 row.start,
                 row.start + row.bytes,
+                over_time(row.rows, sheet.ir.len()),
                 row.user,
-                from + 1,
-                to + 1
             );
             self.line(FAINT, "  ", &text);
         }
@@ -220,6 +218,19 @@ impl Page<'_> {
     }
 }
 
+/// Letters of the drawing of a time.
+const TIMES: usize = 24;
+
+/// `··████··`: the part of the program, from its first row of IR to its last, in which bytes are needed.
+fn over_time([from, to]: [usize; 2], rows: usize) -> String {
+    let rows = rows.max(1);
+    let (first, last) = (from * TIMES / rows, to * TIMES / rows);
+    let is_needed = |at: usize| (first..=last).contains(&at);
+    (0..TIMES)
+        .map(|at| if is_needed(at) { '█' } else { '·' })
+        .collect()
+}
+
 /// `src/lib.rs:9`, or that the line is not known.
 pub(super) fn line_name(sheet: &Sheet, place: Option<usize>) -> String {
     let Some(place) = place else {
@@ -258,8 +269,14 @@ pub(super) fn total_lines(sheet: &Sheet) -> Vec<String> {
     if let Some(held) = &totals.occupancy {
         let ctas = if held.ctas == 1 { "CTA" } else { "CTAs" };
         lines.push(format!(
-            "occupancy: {} {ctas} an SM, {} of {} warps; limited by {}",
-            held.ctas, held.warps, held.most_warps, held.limiter
+            "occupancy: {} {ctas} an SM, {} of {} warps; limited by {}{}",
+            held.ctas,
+            held.warps,
+            held.most_warps,
+            held.limiter,
+            held.one_more
+                .as_ref()
+                .map_or_else(String::new, |needs| format!(", one more needs {needs}"))
         ));
     }
     if totals.sass_instructions > 0 {

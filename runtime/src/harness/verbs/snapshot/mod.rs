@@ -1,5 +1,6 @@
 //! `snapshot`: compares facts, IR and PTX with the accepted snapshots.
 
+mod explain;
 mod make;
 mod show;
 
@@ -7,13 +8,16 @@ use std::io::{BufRead, IsTerminal};
 
 use serde_json::json;
 
+use super::limits;
 use crate::harness::Exit;
 use crate::harness::catalog::Catalog;
 use crate::harness::context::{Context, Done};
 use crate::harness::golden::{Difference, Folder};
 use crate::harness::request::SnapshotMode;
-use crate::harness::speak::{Speaker, count};
+use crate::harness::select::Selection;
+use crate::harness::speak::{Speaker, Verdict, count};
 use crate::report::Remark;
+pub(in crate::harness) use explain::explain_losses;
 use make::Now;
 use show::{name, show, show_facts, shown};
 
@@ -24,7 +28,49 @@ pub(in crate::harness) fn snapshot(
 ) -> Done {
     check_folder(context)?;
     let catalog = context.declared_catalog()?;
-    let now = Now::make(context, &catalog, filters)?;
+    let mut verdict = Verdict::good();
+    verdict.note(hold_limits(context, &catalog, filters, mode)?);
+    verdict.note(compare(context, &catalog, filters, mode)?);
+    Ok(verdict.exit())
+}
+
+/// Compares the limits of the configuration, or brings them to what is found.
+fn hold_limits(
+    context: &Context,
+    catalog: &Catalog,
+    filters: &[String],
+    mode: SnapshotMode,
+) -> Done {
+    let selected = context.variants(catalog, filters)?;
+    let held = match mode {
+        SnapshotMode::Check | SnapshotMode::Review => limits::measure(context, catalog, &selected)?,
+        SnapshotMode::Accept | SnapshotMode::Ratchet => {
+            let all = limits::with_relatives(context, catalog, &selected);
+            limits::measure(context, catalog, &all)?
+        }
+    };
+    let changes = held.changes();
+    match mode {
+        SnapshotMode::Check | SnapshotMode::Review => {}
+        SnapshotMode::Accept => {
+            limits::write(&changes.iter().collect::<Vec<_>>(), context)?;
+            return Ok(Exit::Success);
+        }
+        SnapshotMode::Ratchet => {
+            let lower = changes.iter().filter(|change| change.is_lower());
+            limits::write(&lower.collect::<Vec<_>>(), context)?;
+        }
+    }
+    Ok(held.report(context))
+}
+
+fn compare(context: &Context, catalog: &Catalog, filters: &[String], mode: SnapshotMode) -> Done {
+    // Who has limits and no snapshots asks for no snapshots by lowering limits.
+    let is_without = !context.limits().is_empty() && !context.snapshot_folder().is_dir();
+    if is_without && mode != SnapshotMode::Accept {
+        return Ok(Exit::Success);
+    }
+    let now = Now::make(context, catalog, filters)?;
     now.remark_uncompared(&context.speaker);
     let writes = matches!(mode, SnapshotMode::Accept | SnapshotMode::Ratchet);
     let compare = if writes {
@@ -40,10 +86,12 @@ pub(in crate::harness) fn snapshot(
         return Ok(Exit::Success);
     }
     if mode == SnapshotMode::Check {
+        explain_losses(&differences, catalog, context);
         return Ok(refuse(&differences, &context.speaker));
     }
     keep_assembly(&differences, &context.speaker)?;
     if mode == SnapshotMode::Ratchet {
+        explain_losses(&differences, catalog, context);
         ratchet(&differences, &context.speaker)
     } else if mode == SnapshotMode::Accept {
         accept(&differences, &context.speaker)
@@ -75,6 +123,36 @@ pub(in crate::harness) fn differences(
 ) -> Done<Vec<Difference>> {
     let now = Now::make(context, catalog, &[])?;
     Ok(now.differences(Folder::compare))
+}
+
+/// Whether the selected variants cost no more than accepted; differences that cost nothing are counted.
+pub(in crate::harness) fn hold_accepted(context: &Context, filters: &[String]) -> Done {
+    if !context.snapshot_folder().is_dir() {
+        return Ok(Exit::Success);
+    }
+    let catalog = context.declared_catalog()?;
+    // At other sizes variants may be meant of which nothing is kept.
+    let selection = Selection::new(filters, &catalog);
+    let mut variants = catalog.variants();
+    if !variants.any(|(kernel, variant)| selection.variant(kernel, variant)) {
+        return Ok(Exit::Success);
+    }
+    let now = Now::make(context, &catalog, filters)?;
+    now.remark_uncompared(&context.speaker);
+    let differences = now.differences(Folder::compare);
+    if explain_losses(&differences, &catalog, context) {
+        return Ok(Exit::Snapshots);
+    }
+    if !differences.is_empty() {
+        let number = differences.len();
+        let text = format!(
+            "{} not as accepted, at no greater cost",
+            count(number, "snapshot")
+        );
+        let help = "`cargo tilekit snapshot` shows what differs, and --ratchet writes it";
+        context.speaker.remark(&Remark::note(text).with_help(help));
+    }
+    Ok(Exit::Success)
 }
 
 /// Refuses to write snapshots that would lose their line of registers and spills.
