@@ -40,6 +40,17 @@ fn every_family_prints_as_it_reads() {
     }
 }
 
+/// What is counted can be limited: its name is known.
+#[test]
+fn every_kind_that_is_counted_is_known_by_its_name() {
+    for (family, lines) in FAMILIES {
+        let module = ptx::Module::parse(&kernel(lines)).unwrap();
+        for (kind, _) in ptx::Stats::of_module(&module).iter() {
+            assert!(ptx::is_kind(kind), "{family}: {kind}");
+        }
+    }
+}
+
 #[test]
 fn ptxas_accepts_every_family() {
     for (family, lines) in FAMILIES {

@@ -98,13 +98,13 @@ fn a_limit_that_is_too_high_is_lowered(package: &Package) {
 }
 
 /// Two variants, of which one loads once and the other four times.
-const BLOCKS: &str = r#"
+const BLOCKS: &str = r"
 #[kernel(warps = 4, instances(<512>, <2048>))]
 pub fn blocks<const BLOCK: usize>(x: Ptr<f32>) {
     let at = arange(0..BLOCK, Coalesced);
     x.at(at).store(x.at(at).load() + 1.0);
 }
-"#;
+";
 
 /// A limit of a kernel is that of the variant with the most.
 fn a_limit_of_several_variants_follows_the_costliest(package: &Package) {

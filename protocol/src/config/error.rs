@@ -16,6 +16,12 @@ pub struct ConfigError {
     file: PathBuf,
     text: String,
     span: Range<usize>,
+    said: Box<Said>,
+}
+
+/// What is said at the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
     title: String,
     notes: Vec<String>,
     help: Option<String>,
@@ -38,9 +44,11 @@ impl ConfigError {
             file: file.to_path_buf(),
             text,
             span,
-            title,
-            notes: Vec::new(),
-            help,
+            said: Box::new(Said {
+                title,
+                notes: Vec::new(),
+                help,
+            }),
         }
     }
 
@@ -59,14 +67,14 @@ impl ConfigError {
     /// With a fact below it.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> ConfigError {
-        self.notes.push(note.into());
+        self.said.notes.push(note.into());
         self
     }
 
     /// With a help.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> ConfigError {
-        self.help = Some(help.into());
+        self.said.help = Some(help.into());
         self
     }
 
@@ -82,7 +90,11 @@ impl ConfigError {
                     range: self.span.clone(),
                 };
                 render_in_file(
-                    (&self.title, &self.notes, self.help.as_deref()),
+                    (
+                        &self.said.title,
+                        &self.said.notes,
+                        self.said.help.as_deref(),
+                    ),
                     &at,
                     self.human(false),
                 )
@@ -92,7 +104,7 @@ impl ConfigError {
 
     fn short(&self) -> String {
         let line = self.text[..self.span.start].matches('\n').count() + 1;
-        let (file, title) = (self.file.display(), &self.title);
+        let (file, title) = (self.file.display(), &self.said.title);
         format!("{file}:{line}: error: {title}\n")
     }
 
@@ -100,10 +112,10 @@ impl ConfigError {
         let snippet = Snippet::source(self.text.as_str())
             .path(self.file.display().to_string())
             .annotation(AnnotationKind::Primary.span(self.span.clone()));
-        let notes = self.notes.iter().map(|note| Level::NOTE.message(note));
-        let help = self.help.iter().map(|help| Level::HELP.message(help));
+        let notes = self.said.notes.iter().map(|note| Level::NOTE.message(note));
+        let help = self.said.help.iter().map(|help| Level::HELP.message(help));
         let group = Level::ERROR
-            .primary_title(self.title.as_str())
+            .primary_title(self.said.title.as_str())
             .element(snippet)
             .elements(notes.chain(help));
         let renderer = if color {

@@ -11,7 +11,7 @@ use super::timeline::{CtaTime, Timeline, Track};
 /// Pixels of the picture, of its column of names, and of its rows.
 const WIDTH: f64 = 920.0;
 const NAMES: f64 = 150.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 26.0;
 const ROW: f64 = 20.0;
 const THIN: f64 = 9.0;
 const GAP: f64 = 5.0;
@@ -108,12 +108,17 @@ impl Picture<'_> {
             ROW,
         );
         let spans = track.spans.iter().filter_map(|span| {
-            let colour = colour_of(self.table.events[span.id].kind)?;
+            let kind = self.table.events[span.id].kind;
+            // What happens in a loop is drawn over it.
+            let name = match kind {
+                EventKind::Loop => "",
+                _ => self.names.events[span.id].as_str(),
+            };
             Some(Bar {
-                colour,
+                colour: colour_of(kind)?,
                 begin: span.begin,
                 end: span.end,
-                name: &self.names.events[span.id],
+                name,
             })
         });
         drawing.bars(spans, ROW);
@@ -234,16 +239,11 @@ impl Drawing {
         );
         let letters = bar.name.chars().count() as f64;
         if letters > 0.0 && letters * LETTER + 6.0 < width {
-            let fill = if colour == "#c3cedb" {
-                "#1b1f24"
-            } else {
-                "#ffffff"
-            };
             let name = escaped(bar.name);
             let (x, y) = (x + 4.0, y + height / 2.0 + 4.0);
             let _ = writeln!(
                 self.svg,
-                "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{fill}\">{name}</text>"
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"#ffffff\">{name}</text>"
             );
         }
     }
@@ -295,7 +295,7 @@ impl Drawing {
     fn legend(&mut self) {
         let all = KINDS.iter().map(|(colour, name, _)| (*colour, *name));
         let all: Vec<(&str, &str)> = all.chain([PRODUCTS, COPIES]).collect();
-        let mut x = NAMES;
+        let mut x = 10.0;
         let y = self.y + LEGEND / 2.0;
         for (colour, name) in all {
             if !self.colours.contains(&colour) {

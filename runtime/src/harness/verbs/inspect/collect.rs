@@ -177,7 +177,7 @@ fn assembled(compiled: &Compiled, totals: &mut Totals) -> Result<Result<Vec<u8>,
         totals.spilled_bytes = Some(report.spill_store_bytes + report.spill_load_bytes);
         totals.stack_bytes = Some(report.stack_bytes);
         let shared_bytes = info.shared_bytes + report.shared_bytes;
-        let held = occupancy::of(&info.target, info.threads, report.registers, shared_bytes);
+        let held = occupancy::of(info.target, info.threads, report.registers, shared_bytes);
         totals.occupancy = Some(held);
     }
     Ok(Ok(assembled.cubin))

@@ -6,9 +6,10 @@ use protocol::config::{ConfigError, KernelLimits, Limit, Quantity};
 use protocol::nearest;
 
 use crate::harness::catalog::{Catalog, KernelItem, Variant};
+use crate::harness::context::{Context, Done};
 
 /// The tables of the configuration by their names.
-pub(super) type Tables = BTreeMap<String, KernelLimits>;
+type Tables = BTreeMap<String, KernelLimits>;
 
 /// The names under which a variant may have limits, the most general first.
 fn names_of(kernel: &KernelItem, variant: &Variant) -> [String; 4] {
@@ -35,8 +36,22 @@ pub(super) fn limits_of(
         .collect()
 }
 
+/// A limit that holds for nothing is a mistake.
+pub(in crate::harness::verbs) fn check_names(context: &Context, catalog: &Catalog) -> Done<()> {
+    let tables = context.limits();
+    if tables.is_empty() {
+        return Ok(());
+    }
+    // At sizes of the command line other variants may be launched.
+    let declared = context.declared_catalog()?;
+    match mistake(tables, [catalog, &declared]) {
+        None => Ok(()),
+        Some(mistake) => Err(context.misconfigured(&mistake)),
+    }
+}
+
 /// A table that is of no kernel, or a limit of a kind of instructions that there is not: it would limit nothing and say nothing.
-pub(super) fn mistake(tables: &Tables, catalogs: [&Catalog; 2]) -> Option<ConfigError> {
+fn mistake(tables: &Tables, catalogs: [&Catalog; 2]) -> Option<ConfigError> {
     let variants = || catalogs.into_iter().flat_map(Catalog::variants);
     let mut names: Vec<String> = variants()
         .flat_map(|(kernel, variant)| names_of(kernel, variant))

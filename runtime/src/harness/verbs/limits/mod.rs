@@ -18,6 +18,7 @@ use crate::harness::speak::count;
 use crate::kernel::{Compiled, Compiler};
 use crate::report::Remark;
 use crate::toolchain::Toolchain;
+pub(super) use apply::check_names;
 use apply::limits_of;
 use measure::Costs;
 pub(super) use write::write;
@@ -77,20 +78,6 @@ pub(super) fn with_relatives<'c>(
     let is_related =
         |found: &(&KernelItem, &Variant)| limits(*found).iter().any(|limit| meant.contains(limit));
     catalog.variants().filter(is_related).collect()
-}
-
-/// A limit that holds for nothing is a mistake.
-pub(super) fn check_names(context: &Context, catalog: &Catalog) -> Done<()> {
-    let tables = context.limits();
-    if tables.is_empty() {
-        return Ok(());
-    }
-    // At sizes of the command line other variants may be launched.
-    let declared = context.declared_catalog()?;
-    match apply::mistake(tables, [catalog, &declared]) {
-        None => Ok(()),
-        Some(mistake) => Err(context.misconfigured(&mistake)),
-    }
 }
 
 fn of_variant(
