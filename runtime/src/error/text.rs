@@ -177,11 +177,17 @@ impl Error {
                 axis,
                 count,
                 limit,
-            } => write!(
-                f,
-                "launch of `{kernel}`: {count} CTAs along {axis}; there can be 1 to {limit}: let each CTA work on several tiles, in a loop \
-                 of the kernel, or spread them over two axes"
-            ),
+            } => {
+                let help = if *count < 1 {
+                    "where there is nothing to do, launch nothing; with a bound check in the kernel, one CTA does"
+                } else {
+                    "let each CTA work on several tiles, in a loop of the kernel, or spread them over two axes"
+                };
+                write!(
+                    f,
+                    "launch of `{kernel}`: {count} CTAs along {axis}; there can be 1 to {limit}: {help}"
+                )
+            }
             Self::TooMuchSharedMemory {
                 kernel,
                 asked_bytes,

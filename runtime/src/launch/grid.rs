@@ -122,7 +122,10 @@ mod tests {
         assert!(grid(1u32).check("k", &SM_90A).is_ok());
         assert!(Grid(SM_90A.grid.map(i64::from)).check("k", &SM_90A).is_ok());
         for (bad, said) in [
-            (grid(0u32), "0 CTAs along x; there can be 1 to 2147483647"),
+            (
+                grid(0u32),
+                "0 CTAs along x; there can be 1 to 2147483647: where there is nothing to do, launch nothing",
+            ),
             (grid(-3), "-3 CTAs along x"),
             (grid(5_000_000_000_u64), "5000000000 CTAs along x"),
             (grid(1usize << 40), "1099511627776 CTAs along x"),
@@ -134,7 +137,10 @@ mod tests {
         ] {
             let line = bad.check("k", &SM_90A).unwrap_err().to_string();
             assert!(line.contains("`k`") && line.contains(said), "{line}");
-            assert!(line.contains("in a loop"), "{line}");
+            // Too few CTAs want another help than too many.
+            let is_too_few = bad.0.iter().any(|count| *count < 1);
+            assert_eq!(line.contains("launch nothing"), is_too_few, "{line}");
+            assert_eq!(line.contains("in a loop"), !is_too_few, "{line}");
         }
     }
 
