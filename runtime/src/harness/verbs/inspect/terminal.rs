@@ -94,7 +94,7 @@ impl Page<'_> {
         for row in &sheet.shared {
             let at = self.place(row.place);
             let text = format!(
-                "shared {:>6}..{:<6} {} {} ({at})",
+                "shared {:>6}..{:<6} {} {at} {}",
                 row.start,
                 row.start + row.bytes,
                 over_time(row.rows, sheet.ir.len()),
