@@ -18,7 +18,7 @@ use crate::kernel::{Compiled, Instance};
 use crate::launch::Grid;
 use crate::stream::Stream;
 
-use emulator::CtaTime;
+use emulator::Stats;
 use lowering::trace::TraceOptions;
 
 impl Case {
@@ -65,7 +65,7 @@ impl Case {
             let stats = bed.device.emulator_stats();
             report.warp_instructions = stats.as_ref().map(|stats| stats.warp_instructions);
             if let Some(stats) = stats.filter(|_| bed.device.is_modelling()) {
-                report.modelled = self.modelled(bed, &compiled, grid, &stats.times)?;
+                report.modelled = self.modelled(bed, &compiled, grid, &stats)?;
             }
             if let Some(options) = options {
                 if let Some(trace) = options.trace {
@@ -113,7 +113,7 @@ impl Case {
         bed: &Bed,
         compiled: &Compiled,
         grid: Grid,
-        times: &[CtaTime],
+        stats: &Stats,
     ) -> Result<Option<Modelled>> {
         let cluster = compiled.info().cluster;
         let whole = Whole {
@@ -121,8 +121,9 @@ impl Case {
             cluster: cluster.into_iter().map(u64::from).product(),
             resident: compiled.resident_ctas(bed.device.toolchain())?,
             tensor_bytes: self.tensor_bytes as u64,
+            warp_instructions: stats.warp_instructions,
         };
-        Ok(Modelled::of(times, whole))
+        Ok(Modelled::of(&stats.times, whole))
     }
 
     /// How many copies of the tensors timed launches take in turn.

@@ -38,6 +38,8 @@ pub(crate) struct Whole {
     pub(crate) resident: u32,
     /// Bytes of all tensors that it may touch: DRAM moves no more.
     pub(crate) tensor_bytes: u64,
+    /// Instructions of warps of the CTAs that ran.
+    pub(crate) warp_instructions: u64,
 }
 
 /// What a launch would take on an H200 that has rested, and what bounds it.
@@ -57,6 +59,8 @@ pub struct Modelled {
     pub l2_bytes: u64,
     /// Bytes between L2 and DRAM.
     pub dram_bytes: u64,
+    /// Instructions that warps execute, of PTX: those of machine code are others.
+    pub warp_instructions: u64,
 }
 
 /// What bounds a launch.
@@ -151,6 +155,7 @@ impl Modelled {
             tensor_use,
             l2_bytes: l2_bytes as u64,
             dram_bytes: dram_bytes as u64,
+            warp_instructions: (whole.warp_instructions as f64 / times.len() as f64 * ctas) as u64,
         })
     }
 }
@@ -241,6 +246,7 @@ mod tests {
             cluster,
             resident,
             tensor_bytes: 0,
+            warp_instructions: 0,
         };
         assert!((placed_cycles(times, whole) - want).abs() < 1.0);
     }
@@ -275,6 +281,7 @@ mod tests {
             cluster: 1,
             resident: 1,
             tensor_bytes: 1 << 30,
+            warp_instructions: 0,
         };
         let long = cta(0, 100_000);
         let tensor = CtaTime {
@@ -291,6 +298,7 @@ mod tests {
         check_bound(streaming, whole, Bound::Dram);
         let small = Whole {
             tensor_bytes: 1 << 20,
+            warp_instructions: 0,
             ..whole
         };
         let streaming = CtaTime {

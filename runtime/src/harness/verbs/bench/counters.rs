@@ -196,7 +196,11 @@ fn rows(counters: &Counters, modelled: Option<&Modelled>) -> Vec<Row> {
         count("shared_wavefronts"),
         None,
     );
-    row("instructions of warps", count("instructions"), None);
+    row(
+        "instructions of warps",
+        count("instructions"),
+        modelled.map(|m| grouped(m.warp_instructions as f64) + " PTX"),
+    );
     row("issue slots used", of_key("issue_percent"), None);
     row("warps on an SM, of the most", of_key("warps_percent"), None);
     rows
@@ -274,6 +278,7 @@ mod tests {
                 tensor_use: 0.0,
                 l2_bytes: 0,
                 dram_bytes: 0,
+                warp_instructions: 0,
             };
             (name.to_string(), modelled)
         };

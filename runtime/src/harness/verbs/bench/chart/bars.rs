@@ -41,8 +41,8 @@ pub(super) fn svg(device: &str, works: &[Work]) -> String {
     const TOP: f64 = 64.0;
     const ROW: f64 = 22.0;
     const GROUP: f64 = 36.0;
-    const LEFT: f64 = 300.0;
-    const LONGEST: f64 = 400.0;
+    const LEFT: f64 = 280.0;
+    const LONGEST: f64 = 380.0;
     let rows: usize = works.iter().map(|work| work.marks.len()).sum();
     let height = TOP + GROUP * works.len() as f64 + ROW * rows as f64 + 16.0;
     let mut svg = Svg::new(height);

@@ -302,25 +302,17 @@ impl<'w> Roof<'w> {
     }
 
     fn draw_axes(&self, svg: &mut Svg) {
-        for power in self.intensities[0] as i32..=self.intensities[1].floor() as i32 {
-            let x = self.x(10_f64.powi(power));
+        for value in ticks(self.intensities) {
+            let x = self.x(value);
             svg.line([x, TOP], [x, BOTTOM], RULE, 1.0);
-            svg.text(
-                [x, BOTTOM + 18.0],
-                Hold::Middle,
-                (FAINT, 12),
-                &number(10_f64.powi(power)),
-            );
+            let place = [x, BOTTOM + 18.0];
+            svg.text(place, Hold::Middle, (FAINT, 12), &number(value));
         }
-        for power in self.rates[0] as i32..=self.rates[1].floor() as i32 {
-            let y = self.y(10_f64.powi(power));
+        for value in ticks(self.rates) {
+            let y = self.y(value);
             svg.line([LEFT, y], [RIGHT, y], RULE, 1.0);
-            svg.text(
-                [LEFT - 8.0, y + 4.0],
-                Hold::End,
-                (FAINT, 12),
-                &number(10_f64.powi(power)),
-            );
+            let place = [LEFT - 8.0, y + 4.0];
+            svg.text(place, Hold::End, (FAINT, 12), &number(value));
         }
         let middle = f64::midpoint(LEFT, RIGHT);
         svg.text(
@@ -369,11 +361,16 @@ impl<'w> Roof<'w> {
 
     /// Each mark with its sign beside it, which is moved down where another one's is.
     fn draw_points(&self, svg: &mut Svg) {
+        let place = |point: &Point<'_>| [self.x(point.intensity), self.y(point.teraflops)];
+        // Ours last, and so on top.
+        for point in self.points.iter().rev() {
+            let colour = COLOURS[point.run % COLOURS.len()];
+            svg.circle(place(point), colour, point.is_ours && !point.is_counted);
+        }
         let mut signs: Vec<[f64; 2]> = Vec::new();
         for (at, point) in self.points.iter().enumerate() {
-            let place = [self.x(point.intensity), self.y(point.teraflops)];
+            let place = place(point);
             let colour = COLOURS[point.run % COLOURS.len()];
-            svg.circle(place, colour, point.is_ours && !point.is_counted);
             let mut sign = [place[0] + 9.0, place[1] + 4.0];
             while signs
                 .iter()
@@ -437,6 +434,18 @@ fn decades(values: impl Iterator<Item = f64>) -> [f64; 2] {
         high = high.max(value.log10());
     }
     [low.floor().max(high.floor() - 4.0), high + 0.1]
+}
+
+/// Numbers of an axis: powers of ten, and between few of them twice and five times as much.
+fn ticks([low, high]: [f64; 2]) -> Vec<f64> {
+    let steps: &[f64] = if high - low < 2.5 {
+        &[1.0, 2.0, 5.0]
+    } else {
+        &[1.0]
+    };
+    let powers = low as i32..=high.floor() as i32;
+    let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)));
+    all.filter(|value| value.log10() <= high).collect()
 }
 
 /// Where a value lies between two powers of ten.
