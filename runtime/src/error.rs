@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use diag::Diagnostics;
 use machine::Error as MachineError;
+use machine::cupti::Failure;
 use target::Target;
 
 use crate::case::Mismatch;
@@ -414,6 +415,12 @@ impl std::error::Error for Error {
             Error::RanksFailed(failed) => failed.first()?.error.source(),
             _ => None,
         }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        Error::Machine(failure.into())
     }
 }
 

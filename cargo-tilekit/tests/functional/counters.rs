@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::package::{SCALE, Said, target};
+use crate::programs::ptxas_of_heads;
 use crate::{Package, stand_in};
 
 /// Two launches that are one piece of work.
@@ -111,6 +112,32 @@ fn counters_are_read_launch_by_launch_and_stand_beside_the_model() {
     let figures = objects.iter().find(is_bench).expect("figures");
     let ours = &figures["chains"][0]["entrants"][0];
     assert_eq!(ours["counters"].as_array().map(Vec::len), Some(0));
+}
+
+/// Machine code is what has lines: of what the driver compiles there are none.
+#[test]
+fn lines_at_which_warps_wait_are_told_where_ptxas_made_the_code() {
+    let package = Package::new("sampled-kernels", SCALE);
+    let stand_ins = StandIns::new("sampled");
+    let ptxas = ptxas_of_heads(&package);
+    let cache = package.root().join("cache").display().to_string();
+    let assembled = [
+        ("PTXAS", ptxas.as_str()),
+        ("TILEKIT_CACHE_DIR", cache.as_str()),
+    ];
+    let bench = |arguments: &str| stand_ins.bench(&package, &assembled, arguments);
+    bench("-s n=100 --counters").ends_with(0).prints(&[
+        "    where warps wait, 8 samples\n",
+        "        75 %  src/lib.rs:7  (gmma)\n",
+        "              let at = program_id(0) * BLOCK + arange(0..BLOCK, Coalesced)\n",
+        "        25 %  src/lib.rs:6  (wait)\n",
+    ]);
+    let said = bench("-s n=100 --counters --message-format json").ends_with(0);
+    let objects = said.objects();
+    let is_bench = |object: &&Value| object["reason"] == "tilekit-bench";
+    let figures = objects.iter().find(is_bench).expect("figures");
+    let waits = &figures["chains"][0]["entrants"][0]["counters"][0]["waits"];
+    assert_eq!(waits["lines"][0]["reasons"]["gmma"], 6, "{waits}");
 }
 
 #[test]

@@ -112,3 +112,59 @@ int cuptiRangeProfilerStop(stop *p) {
 }
 int cuptiRangeProfilerDecodeData(decode *p) { CHECK(p->bytes == 32 && !is_started && pass == PASSES, INVALID_OPERATION); image[0] = 4; return 0; }
 int cuptiRangeProfilerGetCounterDataInfo(image_info *p) { CHECK(p->bytes == 40 && p->image[0] == 4, INVALID_PARAMETER); p->ranges = 1; return 0; }
+
+/* Samples of program counters: two of `wait` at the first instruction, which issues five times as well, and six of `gmma` at the second. */
+typedef struct { uint32_t index, samples; } reason;
+typedef struct { size_t bytes; uint64_t crc, offset; uint32_t function, pad; char *name; size_t count; reason *reasons; uint32_t correlation; } place;
+typedef struct { size_t bytes, most; uint64_t total, dropped; size_t count, remaining; uint64_t range; place *places; uint64_t others; uint8_t full; } samples;
+typedef struct { int kind, status; uint64_t data[3]; } sampling_attribute;
+typedef struct { size_t bytes; void *private; void *context; size_t count; sampling_attribute *attributes; } configure;
+typedef struct { size_t bytes; void *private; void *context; samples *data; } get_data;
+typedef struct { size_t bytes; void *private; void *context; size_t *count; } stall_count;
+typedef struct { size_t bytes; void *private; void *context; size_t count; uint32_t *indices; char **names; } stall_names;
+typedef struct { size_t bytes; const char *cubin, *entry; size_t size; uint32_t line; uint64_t offset; char *file, *folder; } source_line;
+
+static int is_sampling, is_sampled, is_taken, is_configured;
+static const char *const REASONS[] = {"smsp__pcsamp_warps_issue_stalled_wait", "smsp__pcsamp_warps_issue_stalled_gmma", "smsp__pcsamp_warps_issue_stalled_selected"};
+
+int cuptiPCSamplingEnable(with_object *p) { CHECK(p->bytes == 24 && p->object && !is_initialized, INVALID_OPERATION); is_sampling = 1; return 0; }
+int cuptiPCSamplingDisable(with_object *p) { CHECK(p->bytes == 24 && is_sampling, INVALID_OPERATION); is_sampling = is_configured = is_sampled = is_taken = 0; return 0; }
+int cuptiPCSamplingGetNumStallReasons(stall_count *p) { CHECK(p->bytes == 32 && is_sampling, INVALID_OPERATION); *p->count = 3; return 0; }
+int cuptiPCSamplingGetStallReasons(stall_names *p) {
+  CHECK(p->bytes == 48 && is_sampling && p->count == 3, INVALID_PARAMETER);
+  for (uint32_t i = 0; i < 3; i++) { p->indices[i] = 10 + i; strcpy(p->names[i], REASONS[i]); }
+  return 0;
+}
+int cuptiPCSamplingSetConfigurationAttribute(configure *p) {
+  CHECK(p->bytes == 40 && is_sampling && p->count == 3, INVALID_PARAMETER);
+  const sampling_attribute *a = p->attributes;
+  CHECK(a[0].kind == 5 && a[0].data[0] == 1 && a[1].kind == 6 && a[1].data[0] == 1 && a[2].kind == 8, INVALID_PARAMETER);
+  const samples *kept = (const samples *)(uintptr_t)a[2].data[0];
+  CHECK(kept->bytes == 80 && kept->most && kept->places[kept->most - 1].bytes == 64, INVALID_PARAMETER);
+  is_configured = 1;
+  return 0;
+}
+int cuptiPCSamplingStart(with_object *p) { CHECK(p->bytes == 24 && is_configured && !is_sampled, INVALID_OPERATION); is_sampled = 1; return 0; }
+int cuptiPCSamplingStop(with_object *p) { CHECK(p->bytes == 24 && is_sampled, INVALID_OPERATION); return 0; }
+int cuptiPCSamplingGetData(get_data *p) {
+  CHECK(p->bytes == 32 && p->data->bytes == 80 && is_sampled, INVALID_OPERATION);
+  p->data->count = is_taken ? 0 : 2;
+  is_taken = 1;
+  for (size_t i = 0; i < p->data->count; i++) {
+    place *to = &p->data->places[i];
+    to->offset = 16 * i;
+    to->name = "sampled";
+    to->count = i ? 1 : 2;
+    to->reasons[0] = i ? (reason){11, 6} : (reason){10, 2};
+    if (!i) to->reasons[1] = (reason){12, 5};
+  }
+  return 0;
+}
+/* The first instruction is of line 6, the second of line 7. */
+int cuptiGetSassToSourceCorrelation(source_line *p) {
+  CHECK(p->bytes == 64 && p->size >= 4 && !memcmp(p->cubin, "\177ELF", 4) && !strcmp(p->entry, "sampled"), INVALID_PARAMETER);
+  p->line = 6 + p->offset / 16;
+  p->file = strdup("lib.rs");
+  p->folder = strdup("src");
+  return 0;
+}

@@ -13,7 +13,8 @@ use super::Failure;
 use super::parameters::{
     AddMetrics, Availability, ChipName, ConfigImage, ConfigSize, DecodeData, Disable, Enable,
     Evaluate, HostDeinitialize, HostInitialize, ImageInfo, ImageInitialize, ImageSize, Nothing,
-    PassCount, SetConfig, Start, Stop,
+    PassCount, SamplingConfigure, SamplingContext, SamplingData, SetConfig, SourceLine, StallCount,
+    StallNames, Start, Stop,
 };
 use crate::library::{first, open};
 use crate::ptxas::Environment;
@@ -74,6 +75,15 @@ functions! {
     stop = "cuptiRangeProfilerStop" (Stop);
     decode_data = "cuptiRangeProfilerDecodeData" (DecodeData);
     image_info = "cuptiRangeProfilerGetCounterDataInfo" (ImageInfo);
+    sampling_enable = "cuptiPCSamplingEnable" (SamplingContext);
+    sampling_disable = "cuptiPCSamplingDisable" (SamplingContext);
+    sampling_configure = "cuptiPCSamplingSetConfigurationAttribute" (SamplingConfigure);
+    sampling_start = "cuptiPCSamplingStart" (SamplingContext);
+    sampling_stop = "cuptiPCSamplingStop" (SamplingContext);
+    sampling_data = "cuptiPCSamplingGetData" (SamplingData);
+    stall_count = "cuptiPCSamplingGetNumStallReasons" (StallCount);
+    stall_names = "cuptiPCSamplingGetStallReasons" (StallNames);
+    source_line = "cuptiGetSassToSourceCorrelation" (SourceLine);
 }
 
 /// CUPTI, open.

@@ -8,13 +8,16 @@
 
 mod failure;
 mod functions;
+mod lines;
 mod metrics;
 mod parameters;
 mod plan;
+mod sampling;
 mod session;
 
 pub use failure::{Failure, PERMISSION_HELP, is_allowed};
 pub use functions::{Cupti, LIBRARY_VARIABLE, find};
 pub use metrics::{METRICS, Metric, STALLS, stall_metric};
 pub use plan::Plan;
+pub use sampling::{Sampled, Samples, sample};
 pub use session::Session;

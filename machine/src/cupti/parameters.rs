@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code, reason = "structures of zeros")]
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use launch::driver::ContextHandle;
 
@@ -99,6 +99,136 @@ parameters! {
     DecodeData { object: RangeObject, ; dropped: usize }
     /// `CUpti_RangeProfiler_GetCounterDataInfo_Params`
     ImageInfo { image: *const u8, image_bytes: usize, ; ranges: usize }
+    /// `CUpti_PCSamplingEnableParams`, and those of disabling, starting and stopping
+    SamplingContext { ; context: ContextHandle }
+    /// `CUpti_PCSamplingConfigurationInfoParams`
+    SamplingConfigure { context: ContextHandle, count: usize, ; attributes: *mut SamplingAttribute }
+    /// `CUpti_PCSamplingGetDataParams`
+    SamplingData { context: ContextHandle, ; data: *mut SampledData }
+    /// `CUpti_PCSamplingGetNumStallReasonsParams`
+    StallCount { context: ContextHandle, ; count: *mut usize }
+    /// `CUpti_PCSamplingGetStallReasonsParams`
+    StallNames { context: ContextHandle, count: usize, indices: *mut u32, ; names: *mut *mut c_char }
+}
+
+/// `CUpti_PCSamplingConfigurationInfo`
+#[repr(C)]
+pub(super) struct SamplingAttribute {
+    kind: c_int,
+    status: c_int,
+    /// A number, or an address, at the beginning of the union.
+    data: [u64; 3],
+}
+
+impl SamplingAttribute {
+    pub(super) fn new(kind: c_int, value: u64) -> SamplingAttribute {
+        SamplingAttribute {
+            kind,
+            status: 0,
+            data: [value, 0, 0],
+        }
+    }
+}
+
+/// `CUpti_PCSamplingStallReason`
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct SampledReason {
+    pub(super) index: u32,
+    pub(super) samples: u32,
+}
+
+/// `CUpti_PCSamplingPCData`
+#[repr(C)]
+pub(super) struct SampledPc {
+    bytes: usize,
+    cubin_crc: u64,
+    pub(super) offset: u64,
+    function_index: u32,
+    padding: u32,
+    pub(super) function: *mut c_char,
+    /// How many there are behind `reason`.
+    pub(super) reasons: usize,
+    pub(super) reason: *mut SampledReason,
+    correlation: u32,
+}
+
+impl SampledPc {
+    pub(super) fn new() -> SampledPc {
+        SampledPc {
+            bytes: size_of::<SampledPc>(),
+            cubin_crc: 0,
+            offset: 0,
+            function_index: 0,
+            padding: 0,
+            function: std::ptr::null_mut(),
+            reasons: 0,
+            reason: std::ptr::null_mut(),
+            correlation: 0,
+        }
+    }
+}
+
+/// `CUpti_PCSamplingData`
+#[repr(C)]
+pub(super) struct SampledData {
+    bytes: usize,
+    /// Places that there is room for.
+    pub(super) most: usize,
+    total: u64,
+    pub(super) dropped: u64,
+    /// Places that were written.
+    pub(super) count: usize,
+    remaining: usize,
+    range: u64,
+    pub(super) places: *mut SampledPc,
+    total_of_others: u64,
+    is_hardware_full: u8,
+}
+
+impl SampledData {
+    pub(super) fn new() -> SampledData {
+        SampledData {
+            bytes: size_of::<SampledData>(),
+            most: 0,
+            total: 0,
+            dropped: 0,
+            count: 0,
+            remaining: 0,
+            range: 0,
+            places: std::ptr::null_mut(),
+            total_of_others: 0,
+            is_hardware_full: 0,
+        }
+    }
+}
+
+/// `CUpti_GetSassToSourceCorrelationParams`
+#[repr(C)]
+pub(super) struct SourceLine {
+    bytes: usize,
+    cubin: *const u8,
+    entry: *const c_char,
+    cubin_bytes: usize,
+    pub(super) line: u32,
+    pub(super) offset: u64,
+    pub(super) file: *mut c_char,
+    pub(super) folder: *mut c_char,
+}
+
+impl SourceLine {
+    pub(super) fn new(cubin: &[u8], entry: &CStr) -> SourceLine {
+        SourceLine {
+            bytes: size_of::<SourceLine>(),
+            cubin: cubin.as_ptr(),
+            entry: entry.as_ptr(),
+            cubin_bytes: cubin.len(),
+            line: 0,
+            offset: 0,
+            file: std::ptr::null_mut(),
+            folder: std::ptr::null_mut(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +257,19 @@ mod tests {
         assert_eq!(Stop::new().bytes, 41);
         assert_eq!(DecodeData::new().bytes, 32);
         assert_eq!(ImageInfo::new().bytes, 40);
+        let sampling = [
+            SamplingContext::new().bytes,
+            SamplingConfigure::new().bytes,
+            SamplingData::new().bytes,
+            StallCount::new().bytes,
+            StallNames::new().bytes,
+            size_of::<SamplingAttribute>(),
+            size_of::<SampledReason>(),
+            size_of::<SampledPc>(),
+            size_of::<SampledData>(),
+            size_of::<SourceLine>(),
+        ];
+        assert_eq!(sampling, [24, 40, 32, 32, 48, 32, 8, 64, 80, 64]);
         let offsets = [
             std::mem::offset_of!(SetConfig, range),
             std::mem::offset_of!(SetConfig, most_ranges),

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use super::bed::Bed;
-use super::bench::{BenchOptions, Part, Track};
+use super::bench::{BenchOptions, Part, Reloaded, Track};
 use super::beside::{AnyOutput, Beside, Match, in_order};
 use crate::code::{Entry, PreparedLaunch};
 use crate::error::Result;
 use crate::stream::Stream;
+use crate::toolchain::Image;
 
 use super::bench::Timing;
 
@@ -26,6 +27,8 @@ pub(super) struct Link {
     /// The kernel with its compile-time parameters.
     pub(super) name: String,
     pub(super) copies: Vec<PreparedLaunch>,
+    /// Its machine code, where that is asked for and was assembled by ptxas.
+    pub(super) image: Option<Arc<Image>>,
     /// The entry that waits for the end of the launch before, if this one does not.
     pub(super) without_overlap: Option<Arc<Entry>>,
 }
@@ -89,6 +92,10 @@ impl Link {
         Part {
             name: self.name.clone(),
             launch: in_order(vec![self.copies.clone()]),
+            code: self.image.clone().map(|image| Reloaded {
+                image,
+                copies: self.copies.clone(),
+            }),
         }
     }
 

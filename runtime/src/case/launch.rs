@@ -1,5 +1,6 @@
 //! Launches of a case: compiled, packed with each copy of its tensors, run and timed.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::bed::{Bed, Mode};
@@ -17,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{Compiled, Instance};
 use crate::launch::Grid;
 use crate::stream::Stream;
+use crate::toolchain::Image;
 
 use emulator::Stats;
 use lowering::trace::TraceOptions;
@@ -68,6 +70,7 @@ impl Case {
                 report.modelled = self.modelled(bed, &compiled, grid, &stats)?;
             }
             if let Some(options) = options {
+                let image = counted_image(bed, &compiled, options)?;
                 if let Some(trace) = options.trace {
                     let launches = (grid, copies.len(), pack);
                     let traced = traced_copies(bed, trace, &report.instance, launches)?;
@@ -79,6 +82,7 @@ impl Case {
                 self.chain.push(Link {
                     name: compiled.display().to_string(),
                     copies,
+                    image,
                     without_overlap,
                 });
             }
@@ -143,6 +147,20 @@ impl Case {
             _ => Ok(()),
         }
     }
+}
+
+/// The machine code of a kernel whose launches are counted; none where the driver compiles it.
+fn counted_image(
+    bed: &Bed,
+    compiled: &Compiled,
+    options: BenchOptions,
+) -> Result<Option<Arc<Image>>> {
+    let toolchain = bed.device.toolchain();
+    if !options.counters || !bed.device.is_cuda() || !toolchain.assembles() {
+        return Ok(None);
+    }
+    let image = toolchain.assemble(compiled.ptx())?;
+    Ok(Some(Arc::new(image)))
 }
 
 /// The same launch of the kernel as it is compiled to be traced.

@@ -35,7 +35,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use bed::{Bed, Mode};
-pub use bench::{BenchOptions, Conditions, Counters, Entrant, RanksContest, Series, Timing};
+pub use bench::{
+    BenchOptions, Conditions, Counters, Entrant, RanksContest, Series, Timing, WaitLine, Waits,
+};
 pub(crate) use bench::{Heats, probe};
 pub use cache::CaseCache;
 #[doc(hidden)]

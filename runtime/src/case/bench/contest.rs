@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
 use super::conditions::Sampler;
-use super::counters::{Counters, Part, count};
+use super::counters::{Counted, Counters, Part, count};
 use super::track::{Recorded, Start, Track};
 use super::{BenchOptions, Entrant, Series, Timing};
 use crate::case::random::mix;
@@ -134,13 +134,12 @@ impl Contest<'_> {
         };
         let whole = |at: &usize| {
             let contestant = &self.contestants[*at];
-            let parts = contestant
-                .parts
-                .iter()
-                .map(|part| (part.name.as_str(), &part.launch));
-            let mut parts: Vec<_> = parts.collect();
+            let parts = contestant.parts.iter();
+            let mut parts: Vec<Counted<'_, '_>> = parts
+                .map(|part| (part.name.as_str(), &part.launch, part.code.as_ref()))
+                .collect();
             if parts.is_empty() {
-                parts.push((contestant.name.as_str(), &contestant.launch));
+                parts.push((contestant.name.as_str(), &contestant.launch, None));
             }
             parts
         };

@@ -3,17 +3,21 @@
 //! Each pass launches everything once more, with the next copy of the tensors, so that what is counted is as cold as what is timed. CUPTI waits for the end
 //! of each kernel: nothing overlaps.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use machine::cupti::{Cupti, Failure, METRICS, Plan, STALLS, Session, stall_metric};
+use machine::cupti::{Cupti, METRICS, Plan, STALLS, Session, sample, stall_metric};
 use machine::driver::Context;
 
+use super::waits::Waits;
 use crate::backend::On;
+use crate::code::PreparedLaunch;
 use crate::cuda::Watchdog;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::peer::LaunchCopy;
 use crate::stream::Stream;
+use crate::toolchain::Image;
 
 /// What the hardware counted of one launch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +30,8 @@ pub struct Counters {
     values: Vec<(String, f64)>,
     /// What this GPU cannot count, by NVIDIA's names.
     pub missing: Vec<String>,
+    /// Where its warps waited; none of peers, and of code that the driver compiled, whose lines are not known.
+    pub waits: Option<Waits>,
 }
 
 impl Counters {
@@ -55,6 +61,28 @@ impl Counters {
 pub(in crate::case) struct Part<'a> {
     pub(in crate::case) name: String,
     pub(in crate::case) launch: LaunchCopy<'a>,
+    /// The code of a single kernel, by whose lines waits are told.
+    pub(in crate::case) code: Option<Reloaded>,
+}
+
+/// A launch whose code can be loaded again: what was loaded before CUPTI samples is not known to it.
+pub(in crate::case) struct Reloaded {
+    pub(in crate::case) image: Arc<Image>,
+    /// The launch with each copy of the tensors.
+    pub(in crate::case) copies: Vec<PreparedLaunch>,
+}
+
+impl Reloaded {
+    /// The launch with each copy of the tensors, by code that is loaded now.
+    fn launches(&self) -> Result<Vec<PreparedLaunch>> {
+        let entry = self.copies[0].entry();
+        let fresh = entry
+            .device()
+            .load(&self.image)?
+            .entry(entry.shape().clone())?;
+        let copies = self.copies.iter();
+        Ok(copies.map(|launch| launch.with_entry(&fresh)).collect())
+    }
 }
 
 /// Whether counters of this GPU can be read, before anything is timed: what CUPTI has against it.
@@ -74,44 +102,74 @@ fn plan(context: &Context) -> Result<Plan> {
     let counters = METRICS.iter().map(|metric| metric.name.to_string());
     let stalls = STALLS.iter().map(|(reason, _)| stall_metric(reason));
     let names: Vec<String> = counters.chain(stalls).collect();
-    Ok(Plan::new(cupti, context, &names).map_err(machine::Error::from)?)
+    Ok(Plan::new(cupti, context, &names)?)
 }
 
 /// The most kernels that one part launches: a library's product takes a few.
 const MOST_KERNELS: usize = 16;
+
+/// Who is counted: the name, the launch, and the code whose lines are known.
+pub(super) type Counted<'p, 'a> = (&'p str, &'p LaunchCopy<'a>, Option<&'p Reloaded>);
 
 /// Counts each part; one of several kernels gives as many.
 ///
 /// # Errors
 /// A refusal of CUPTI, or what a launch ended with.
 pub(super) fn count(
-    parts: &[(&str, &LaunchCopy<'_>)],
+    parts: &[Counted<'_, '_>],
     stream: &Stream,
     (copies, limit): (usize, Duration),
 ) -> Result<Vec<Vec<Counters>>> {
     let On::Cuda(context) = stream.device().backend() else {
         return Ok(vec![Vec::new(); parts.len()]);
     };
+    // Before anything is counted: the range profiler leaves nothing to be sampled after it.
+    let waits = parts.iter().map(|&(name, _, code)| {
+        let _watchdog = Watchdog::start(name, limit + SAMPLED);
+        code.map(|code| waits(context, code, stream)).transpose()
+    });
+    let waits: Vec<Option<Waits>> = waits.collect::<Result<_>>()?;
     let plan = plan(context)?;
-    let counted = parts.iter().map(|(name, launch)| {
-        let mut session = Session::open(&plan, context, MOST_KERNELS).map_err(refused)?;
+    let counted = parts.iter().zip(waits).map(|(&(name, launch, _), waits)| {
+        let mut session = Session::open(&plan, context, MOST_KERNELS)?;
         let mut passes = 0;
         while !session.is_done() {
             let _watchdog = Watchdog::start(name, limit);
-            session.start().map_err(refused)?;
+            session.start()?;
             launch(stream, passes % copies)?;
             stream.synchronize()?;
-            session.stop().map_err(refused)?;
+            session.stop()?;
             passes += 1;
         }
-        let kernels = session.values().map_err(refused)?;
-        Ok(named(&plan, (name, passes), kernels))
+        let mut kernels = named(&plan, (name, passes), session.values()?);
+        if let [counters] = &mut kernels[..] {
+            counters.waits = waits;
+        }
+        Ok(kernels)
     });
     counted.collect()
 }
 
-fn refused(failure: Failure) -> Error {
-    machine::Error::from(failure).into()
+/// How long launches are sampled, as the host sees it, and how many are put on the stream at a time.
+const SAMPLED: Duration = Duration::from_millis(20);
+const AT_A_TIME: usize = 4;
+
+/// Samples launches for some time.
+fn waits(context: &Context, code: &Reloaded, stream: &Stream) -> Result<Waits> {
+    context.bind()?;
+    let cupti = Cupti::get().map_err(machine::Error::NoCupti)?;
+    let samples = sample(cupti, context, || {
+        let copies = code.launches()?;
+        let started = Instant::now();
+        let mut turns = copies.iter().cycle();
+        while started.elapsed() < SAMPLED {
+            let mut some = turns.by_ref().take(AT_A_TIME);
+            some.try_for_each(|launch| launch.launch(stream))?;
+            stream.synchronize()?;
+        }
+        Ok::<(), Error>(())
+    })?;
+    Ok(Waits::of(cupti, &samples, code.image.bytes()))
 }
 
 /// The values of one part's kernels.
@@ -128,6 +186,7 @@ fn named(plan: &Plan, (name, passes): (&str, usize), kernels: Vec<Vec<f64>>) -> 
             passes,
             values: plan.names().map(str::to_string).zip(values).collect(),
             missing: plan.missing.clone(),
+            waits: None,
         });
     all.collect()
 }

@@ -34,6 +34,7 @@ mod heats;
 mod ranks;
 mod spin;
 mod track;
+mod waits;
 
 use std::time::Duration;
 
@@ -42,11 +43,12 @@ use lowering::trace::TraceOptions;
 pub use conditions::Conditions;
 pub(super) use contest::{Contest, Contestant};
 pub use counters::Counters;
-pub(super) use counters::Part;
 pub(crate) use counters::probe;
+pub(super) use counters::{Part, Reloaded};
 pub(crate) use heats::Heats;
 pub use ranks::RanksContest;
 pub(super) use track::Track;
+pub use waits::{WaitLine, Waits};
 
 /// How launches are timed.
 #[derive(Clone, Copy, Debug, PartialEq)]

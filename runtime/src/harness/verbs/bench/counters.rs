@@ -6,7 +6,7 @@ use machine::cupti::{METRICS, STALLS};
 use serde_json::{Map, Value, json};
 
 use super::chart::time;
-use crate::case::{BenchOptions, Counters, probe};
+use crate::case::{BenchOptions, Counters, WaitLine, Waits, probe};
 use crate::device::Device;
 use crate::emulated::{EmulatorOptions, Modelled};
 use crate::harness::Exit;
@@ -15,7 +15,7 @@ use crate::harness::context::{Context, Done};
 use crate::harness::device::Emulation;
 use crate::harness::replaced::Replaced;
 use crate::harness::verbs::run::Runner;
-use crate::report::Remark;
+use crate::report::{Remark, Sources};
 
 /// How many reasons of stalls are printed; records have all.
 const MOST_STALLS: usize = 4;
@@ -98,8 +98,8 @@ pub(super) fn matched<'m>(
     counted.iter().map(&mut take).collect()
 }
 
-/// For people: a row for each figure.
-pub(super) fn text(counters: &Counters, modelled: Option<&Modelled>) -> String {
+/// For people: a row for each figure, then the lines at which warps wait.
+pub(super) fn text(counters: &Counters, modelled: Option<&Modelled>, sources: &Sources) -> String {
     let (name, passes) = (&counters.name, counters.passes);
     let mut text = format!("  counters of `{name}`, {passes} passes\n");
     let column = if modelled.is_some() {
@@ -131,6 +131,45 @@ pub(super) fn text(counters: &Counters, modelled: Option<&Modelled>) -> String {
             "    not counted on this GPU: {}",
             counters.missing.join(", ")
         );
+    }
+    if let Some(waits) = &counters.waits {
+        text.push_str(&waits_text(waits, sources));
+    }
+    text
+}
+
+/// How many lines are printed, and the least share of one; records have all.
+const MOST_LINES: usize = 8;
+const LEAST_SHARE: f64 = 0.01;
+/// Letters of a line of source.
+const SOURCE: usize = 60;
+
+/// The lines at which warps wait, each with its share, its text and what for.
+fn waits_text(waits: &Waits, sources: &Sources) -> String {
+    let dropped = match waits.dropped {
+        0 => String::new(),
+        dropped => format!(", {} more had no room", grouped(dropped as f64)),
+    };
+    let all = grouped(waits.samples as f64);
+    let mut text = format!("    where warps wait, {all} samples{dropped}\n");
+    let share = |line: &WaitLine| line.samples as f64 / waits.samples.max(1) as f64;
+    let shown = waits.lines.iter().take(MOST_LINES);
+    for line in shown.filter(|line| share(line) >= LEAST_SHARE) {
+        let place = format!("{}:{}", line.file, line.line);
+        let reason = line.reasons.first().map_or("", |(reason, _)| reason);
+        let _ = writeln!(
+            text,
+            "      {:>4.0} %  {place}  ({reason})",
+            share(line) * 100.0
+        );
+        let source = sources.text(&line.file);
+        let source = source
+            .as_ref()
+            .and_then(|all| all.lines().nth(line.line as usize - 1));
+        if let Some(source) = source {
+            let cut: String = source.trim().chars().take(SOURCE).collect();
+            let _ = writeln!(text, "              {cut}");
+        }
     }
     text
 }
@@ -245,7 +284,21 @@ pub(super) fn event(counters: &Counters) -> Value {
     values.insert("stall_percent".to_string(), stalls.into());
     json!({
         "name": counters.name, "passes": counters.passes, "values": values, "missing": counters.missing,
+        "waits": counters.waits.as_ref().map(waits_event),
     })
+}
+
+fn waits_event(waits: &Waits) -> Value {
+    let line = |line: &WaitLine| {
+        let reasons: Map<String, Value> = line
+            .reasons
+            .iter()
+            .map(|(reason, samples)| (reason.clone(), (*samples).into()))
+            .collect();
+        json!({ "file": line.file, "line": line.line, "samples": line.samples, "reasons": reasons })
+    };
+    let lines: Vec<Value> = waits.lines.iter().map(line).collect();
+    json!({ "samples": waits.samples, "dropped": waits.dropped, "lines": lines })
 }
 
 #[cfg(test)]

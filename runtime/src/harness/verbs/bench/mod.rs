@@ -243,7 +243,10 @@ impl Bench<'_> {
             let counted = figures.counters();
             let found = counters::matched(&counted, modelled.iter().collect());
             let pairs = counted.iter().zip(found);
-            text.extend(pairs.map(|(counters, modelled)| counters::text(counters, modelled)));
+            let sources = self.context.sources();
+            text.extend(
+                pairs.map(|(counters, modelled)| counters::text(counters, modelled, &sources)),
+            );
             event["modelled"] = modelled.iter().map(modelled::launch).collect();
         }
         speaker.tell(&text, || event.clone());

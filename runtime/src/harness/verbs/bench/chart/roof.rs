@@ -20,6 +20,14 @@ struct Ceiling {
 impl Ceiling {
     /// Such as `bf16 and f16 tensor cores 1071 TFLOP/s`.
     fn text(&self) -> String {
+        format!("{} {}", self.names(), self.rate())
+    }
+
+    fn rate(&self) -> String {
+        format!("{:.0} TFLOP/s", self.teraflops)
+    }
+
+    fn names(&self) -> String {
         let kind = " tensor cores";
         let tensor = self
             .cores
@@ -31,7 +39,7 @@ impl Ceiling {
         if !tensor.is_empty() {
             all.push(tensor.join(" and ") + kind);
         }
-        format!("{} {:.0} TFLOP/s", all.join(", "), self.teraflops)
+        all.join(", ")
     }
 }
 
@@ -350,12 +358,10 @@ impl<'w> Roof<'w> {
             let ridge = ceiling.teraflops / self.terabytes_per_second;
             let y = self.y(ceiling.teraflops);
             svg.line([self.x(ridge), y], [self.x(high), y], INK, 2.0);
-            svg.text(
-                [RIGHT - 4.0, y - 6.0],
-                Hold::End,
-                (INK, 12),
-                &ceiling.text(),
-            );
+            let names = fitting(&ceiling.names(), WIDTH - RIGHT - 12.0);
+            svg.text([RIGHT + 8.0, y - 1.0], Hold::Start, (INK, 12), &names);
+            let rate = ceiling.rate();
+            svg.text([RIGHT + 8.0, y + 13.0], Hold::Start, (INK, 12), &rate);
         }
     }
 
@@ -422,7 +428,7 @@ const ROWS: usize = 21;
 
 /// Of the other: where the axes are, pixels.
 const LEFT: f64 = 72.0;
-const RIGHT: f64 = 930.0;
+const RIGHT: f64 = 812.0;
 const TOP: f64 = 70.0;
 const BOTTOM: f64 = 490.0;
 
