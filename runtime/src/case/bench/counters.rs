@@ -123,7 +123,7 @@ pub(super) fn count(
     let On::Cuda(context) = stream.device().backend() else {
         return Ok(vec![Vec::new(); parts.len()]);
     };
-    // Before anything is counted: the range profiler leaves nothing to be sampled after it.
+    // CUPTI samples or counts, one after the other.
     let waits = parts.iter().map(|&(name, _, code)| {
         let _watchdog = Watchdog::start(name, limit + SAMPLED);
         code.map(|code| waits(context, code, stream)).transpose()
