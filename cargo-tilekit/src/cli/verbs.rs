@@ -296,7 +296,7 @@ pub(crate) struct Trace {
     /// Draw the timeline of one CTA, for a document
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// Which CTA --svg draws
+    /// The number of the CTA that --svg draws
     #[arg(long, value_name = "N", default_value_t = 0, requires = "svg")]
     pub(crate) cta: usize,
     /// From when to when --svg draws, ns since the launch began, such as 2000..6000 [default: all]

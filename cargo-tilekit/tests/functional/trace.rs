@@ -201,7 +201,10 @@ fn a_part_of_a_timeline_is_drawn() {
     assert!(package.read("deep.svg").len() < deep.len());
     draw("deep", "--cta 1")
         .ends_with(2)
-        .says(&["there is no CTA 1", "CTAs 0 to 0"]);
+        .says(&["CTA 1 has recorded nothing", "CTAs that have: 0"]);
+    draw("deep", "--between 1000000000000000000..1000000000000000001")
+        .ends_with(2)
+        .says(&["nothing lies between these times", "CTA 0 ran from "]);
     draw("deep", "--between 5..3")
         .ends_with(2)
         .says(&["write two numbers of ns, such as 2000..6000"]);

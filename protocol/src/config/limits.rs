@@ -124,17 +124,6 @@ impl Quantity {
             Quantity::Kind(kind) => kind.clone(),
         }
     }
-
-    /// Does ptxas say it, and nobody else?
-    pub fn is_of_ptxas(&self) -> bool {
-        matches!(
-            self,
-            Quantity::Registers
-                | Quantity::SpillStoreBytes
-                | Quantity::SpillLoadBytes
-                | Quantity::StackBytes
-        )
-    }
 }
 
 /// The key of the limit of all instructions.
@@ -228,15 +217,28 @@ impl Limit {
 /// The text of a file with other numbers in place of these limits; the rest stays as it was written.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file cannot be read, or a limit is no longer where it was.
 pub fn with_limits(file: &Path, changes: &[(Limit, u64)]) -> io::Result<String> {
     let mut text = fs::read_to_string(file)?;
     let mut changes: Vec<&(Limit, u64)> = changes.iter().collect();
     changes.sort_by_key(|(limit, _)| std::cmp::Reverse(limit.span.start));
     for (limit, most) in changes {
+        if number_at(&text, &limit.span) != Some(limit.most) {
+            return Err(io::Error::other(format!(
+                "its limit of {} is not where it was: the file was changed meanwhile",
+                limit.most
+            )));
+        }
         text.replace_range(limit.span.clone(), &most.to_string());
     }
     Ok(text)
+}
+
+/// The number at these bytes.
+fn number_at(text: &str, span: &Range<usize>) -> Option<u64> {
+    let written = text.get(span.clone())?;
+    let table: toml::Table = toml::from_str(&format!("most = {written}")).ok()?;
+    u64::try_from(table["most"].as_integer()?).ok()
 }
 
 #[cfg(test)]
@@ -269,6 +271,33 @@ mod tests {
             with_limits(&file, &changes).expect("a text"),
             "# Kept.\n[limits.\"add<256>\"]\nregisters = 131 # why\ninstructions = { all = 100, \"ld.global\" = 93 }\n"
         );
+    }
+
+    #[test]
+    fn a_file_that_was_changed_meanwhile_is_not_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("tilekit.toml");
+        let text = "[limits.add]\nregisters = 4_0\nstack-bytes = 0x10\n";
+        fs::write(&file, text).expect("a file");
+        let config = Config::of_text(&file, text).expect("a configuration");
+        let limits = config.limits["add"].iter();
+        let changes: Vec<(Limit, u64)> = limits.map(|(_, limit)| (limit.clone(), 7)).collect();
+        assert_eq!(
+            with_limits(&file, &changes).expect("a text"),
+            "[limits.add]\nregisters = 7\nstack-bytes = 7\n"
+        );
+        for changed in [
+            "",
+            "[limits.add]\nregisters = 41\nstack-bytes = 0x10\n",
+            "# µµµµµµµµµµµµµµµµµµµµµ\n",
+        ] {
+            fs::write(&file, changed).expect("a file");
+            let error = with_limits(&file, &changes).expect_err("it was changed");
+            assert!(
+                error.to_string().contains("was changed meanwhile"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

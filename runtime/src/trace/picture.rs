@@ -5,7 +5,6 @@ use std::fmt::Write;
 use lowering::trace::{EventKind, TraceTable};
 
 use super::names::Names;
-use super::summary::time;
 use super::timeline::{CtaTime, Timeline, Track};
 
 /// Pixels of the picture, of its column of names, and of its rows.
@@ -53,10 +52,19 @@ pub(crate) struct Picture<'a> {
     pub(crate) timeline: &'a Timeline,
     pub(crate) table: &'a TraceTable,
     pub(crate) names: &'a Names,
-    /// Which CTA, an index into the timeline's.
+    /// The number of the CTA in the launch.
     pub(crate) cta: usize,
     /// From when to when, ns since the launch began; without, all of the CTA's time.
     pub(crate) between: Option<[f64; 2]>,
+}
+
+/// Why there is nothing to draw.
+#[derive(Debug)]
+pub(crate) enum Nothing {
+    /// This CTA has recorded nothing.
+    Cta,
+    /// The CTA ran from this time to that, ns since the launch began.
+    Between([f64; 2]),
 }
 
 /// A bar: what it is coloured like, from when to when, and its name.
@@ -77,10 +85,19 @@ struct Drawing {
 }
 
 impl Picture<'_> {
-    /// The text of the file; none if there is no such CTA.
-    pub(crate) fn svg(&self) -> Option<String> {
-        let cta = self.timeline.ctas.get(self.cta)?;
-        let [begin, end] = self.between.unwrap_or_else(|| time_of(cta));
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// There is nothing of this CTA, or of this time.
+    pub(crate) fn svg(&self) -> Result<String, Nothing> {
+        let mut ctas = self.timeline.ctas.iter();
+        let of_number = ctas.find(|cta| cta.cta as usize == self.cta);
+        let cta = of_number.ok_or(Nothing::Cta)?;
+        let ran = time_of(cta);
+        let [begin, end] = self.between.unwrap_or(ran);
+        if end < ran[0] || begin > ran[1] {
+            return Err(Nothing::Between(ran));
+        }
         let mut drawing = Drawing {
             svg: String::new(),
             y: HEAD,
@@ -93,7 +110,7 @@ impl Picture<'_> {
         }
         drawing.axis(end);
         drawing.legend();
-        Some(self.file(cta, &drawing))
+        Ok(self.file(cta, &drawing))
     }
 
     fn track(&self, cta: &CtaTime, (number, track): (usize, &Track), drawing: &mut Drawing) {
@@ -273,12 +290,14 @@ impl Drawing {
     /// Ticks above the rows, and their lines through them.
     fn axis(&mut self, end: f64) {
         let step = tick(end - self.begin);
-        let mut at = (self.begin / step).ceil() * step;
+        let first = (self.begin / step).ceil();
+        let ticks = ((end / step).floor() - first + 1.0).max(0.0) as usize;
         let bottom = self.y - GAP;
         let mut lines = String::new();
-        while at <= end {
+        for number in 0..ticks {
+            let at = (first + number as f64) * step;
             let x = self.x(at);
-            let text = time(at);
+            let text = label(at, step);
             let _ = writeln!(
                 lines,
                 "<path d=\"M{x:.1} {top}V{bottom:.1}\" stroke=\"#d8dde4\" stroke-width=\"0.7\"/><text x=\"{x:.1}\" y=\"{y}\" \
@@ -286,7 +305,6 @@ impl Drawing {
                 top = HEAD - 6.0,
                 y = HEAD - 10.0
             );
-            at += step;
         }
         self.svg.insert_str(0, &lines);
     }
@@ -325,6 +343,17 @@ fn tick(length: f64) -> f64 {
         .unwrap_or(power)
 }
 
+/// A time as elsewhere, with more digits where those do not tell it from the next, a step away.
+fn label(ns: f64, step: f64) -> String {
+    let (unit, name, usual) = match ns {
+        ns if ns >= 1e6 => (1e6, "ms", 3),
+        ns if ns >= 1e3 => (1e3, "µs", 2),
+        _ => (1.0, "ns", 0),
+    };
+    let digits = ((unit / step).log10().ceil().max(0.0) as usize).max(usual);
+    format!("{:.digits$} {name}", ns / unit)
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -348,6 +377,32 @@ mod tests {
                 "{length}: {}",
                 tick(length)
             );
+        }
+    }
+
+    #[test]
+    fn labels_differ_a_step_away() {
+        assert_eq!(label(900_000.0, 1.0), "900.000 µs");
+        assert_eq!(label(900_001.0, 1.0), "900.001 µs");
+        assert_eq!(label(22_000.0, 2000.0), "22.00 µs");
+        assert_eq!(label(1_500_000.0, 500_000.0), "1.500 ms");
+        assert_eq!(label(800.0, 100.0), "800 ns");
+    }
+
+    /// The sum of a step and a number beyond 2^53 may be that number.
+    #[test]
+    fn an_axis_of_any_length_ends() {
+        for [begin, end] in [[0.0, 1e19], [9e15, 9e15 + 2.0], [0.0, 0.0]] {
+            let mut drawing = Drawing {
+                svg: String::new(),
+                y: HEAD,
+                begin,
+                ns_per_pixel: 1.0,
+                colours: Vec::new(),
+            };
+            drawing.axis(end);
+            let ticks = drawing.svg.matches("<path").count();
+            assert!((1..=11).contains(&ticks), "{begin} to {end}: {ticks}");
         }
     }
 

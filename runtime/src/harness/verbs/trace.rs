@@ -24,9 +24,9 @@ use crate::trace::Recording;
 use crate::trace::names::Names;
 use crate::trace::page::Page;
 use crate::trace::perfetto::perfetto;
-use crate::trace::picture::Picture;
+use crate::trace::picture::{Nothing, Picture};
 use crate::trace::summary::{Summary, time};
-use crate::trace::timeline::Timeline;
+use crate::trace::timeline::{CtaTime, Timeline};
 use build::Builds;
 
 pub(in crate::harness) fn trace(context: &Context, request: &TraceRequest) -> Done {
@@ -296,18 +296,34 @@ impl Traced<'_> {
             };
             let svg = picture
                 .svg()
-                .ok_or_else(|| self.no_such_cta(wanted.cta, timeline))?;
+                .map_err(|nothing| self.nothing_to_draw(&nothing, wanted.cta, timeline))?;
             self.write(&path, &svg)?;
             files.push(("picture", path));
         }
         Ok(files)
     }
 
-    fn no_such_cta(&self, cta: usize, timeline: &Timeline) -> Exit {
-        let remark = Remark::error(format!("there is no CTA {cta}")).with_help(format!(
-            "the launch has CTAs 0 to {}",
-            timeline.ctas.len() - 1
-        ));
+    fn nothing_to_draw(&self, nothing: &Nothing, cta: usize, timeline: &Timeline) -> Exit {
+        let recorded = |cta: &CtaTime| cta.cta.to_string();
+        let ctas: Vec<String> = timeline.ctas.iter().take(8).map(recorded).collect();
+        let more = timeline.ctas.len().saturating_sub(ctas.len());
+        let remark = match nothing {
+            Nothing::Cta if ctas.is_empty() => Remark::error("no CTA has recorded anything")
+                .with_help("trace a launch of a CTA that ends"),
+            Nothing::Cta => {
+                Remark::error(format!("CTA {cta} has recorded nothing")).with_help(format!(
+                    "CTAs that have: {}{}",
+                    ctas.join(", "),
+                    if more > 0 {
+                        format!(" and {more} more")
+                    } else {
+                        String::new()
+                    }
+                ))
+            }
+            Nothing::Between([begin, end]) => Remark::error("nothing lies between these times")
+                .with_help(format!("CTA {cta} ran from {begin:.0} to {end:.0} ns")),
+        };
         self.context.speaker.failure(&remark);
         Exit::Usage
     }
