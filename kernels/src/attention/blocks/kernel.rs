@@ -14,8 +14,8 @@ use crate::attention::modifier::{Modifier, Plain};
 use crate::attention::plan::FAR;
 
 /// [`forward_masked`](crate::attention::masked::kernel::forward_masked) of heads whose tiles see the key blocks of a list. List `batch · list_batch + head · list_head + tile / list_tiles` begins at its
-/// number in `starts`: first its partial blocks, `partial / 2`, whose scores are masked by `left`, `right` and `M`, then those that are not masked. Where `partial` is odd, all rows see the keys behind the
-/// last whole block. Each is `list_parts` blocks of `KEYS`. A list
+/// number in `starts`: first its partial blocks, `partial / 2`, whose scores are masked by `left`, `right` and `M`, then those that are not masked. Where `partial` is odd, the
+/// last of them is seen up to the last key. Each is `list_parts` blocks of `KEYS`. A list
 /// without a block of keys has one behind the last key, which is partial.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <bf16, 64, 64, 128, true, Plain>,

@@ -6,7 +6,6 @@ use crate::attention::mainloop::problem::{Blocks, Edges, Loads, Problem, load};
 use crate::attention::mainloop::softmax::Softmax;
 use crate::attention::masked::spans::{SpanRows, SpanTile, Spans};
 use crate::attention::modifier::Modifier;
-use crate::attention::plan::FAR;
 
 /// The lists of key blocks, one for each block of queries of each head of each batch: the partial blocks first, then the full ones. Where heads or batches share lists, theirs are 0
 /// lists apart.
@@ -38,9 +37,9 @@ pub(super) struct ListedTile {
     tile: SpanTile,
     first: Scalar<i32>,
     count: Scalar<i32>,
-    partial: Scalar<i32>,
-    /// All rows see the keys from here on.
-    tail: Scalar<i32>,
+    /// The steps that are masked, and those of them from here on only at the last key.
+    masked: Scalar<i32>,
+    whole: Scalar<i32>,
 }
 
 /// The rows of a warpgroup, and the steps of their tile that are masked.
@@ -48,7 +47,9 @@ pub(super) struct ListedTile {
 pub(super) struct ListedRows {
     rows: SpanRows,
     masked: Scalar<i32>,
-    tail: Scalar<i32>,
+    whole: Scalar<i32>,
+    /// At a step: whether it is masked at the last key alone.
+    is_whole: Option<Scalar<bool>>,
 }
 
 impl<T: Element, M: Modifier> Problem<T> for Listed<T, M> {
@@ -77,15 +78,14 @@ impl<T: Element, M: Modifier> Problem<T> for Listed<T, M> {
         let list = tile.sequence * strides[0] + tile.head * strides[1] + block;
         let [first, end] = [0, 1].map(|after| starts.at(list + after).load());
         let partial = partial.at(list).load();
-        let (keys, block) = (self.spans.lengths.keys, parts * self.spans.tile[1]);
-        // Step 0 is masked always: of a list of full blocks, at the last key alone.
-        let without_tail = select(partial == 0, 0, FAR);
+        let masked = partial / 2 * parts;
         ListedTile {
             tile,
             first,
             count: (end - first) * parts,
-            partial: partial / 2 * parts,
-            tail: select(partial % 2 != 0, keys / block * block, without_tail),
+            masked,
+            // Step 0 is masked always: of a list of full blocks, at the last key alone.
+            whole: masked - partial % 2 * parts,
         }
     }
 
@@ -113,15 +113,34 @@ impl<T: Element, M: Modifier> Problem<T> for Listed<T, M> {
     fn rows(self, tile: ListedTile, group: usize, layout: Slice) -> ListedRows {
         ListedRows {
             rows: Problem::<T>::rows(self.spans, tile.tile, group, layout),
-            masked: tile.partial,
-            tail: tile.tail,
+            masked: tile.masked,
+            whole: tile.whole,
+            is_whole: None,
+        }
+    }
+
+    /// A block that is masked at the last key alone is seen up to it by all rows: their limits say so, for masks of keys take as many registers as a block has columns.
+    #[device]
+    fn at(self, rows: ListedRows, number: Scalar<i32>) -> ListedRows {
+        let is_whole = number >= rows.whole;
+        ListedRows {
+            rows: rows.rows.with_all(self.spans.lengths.keys, is_whole),
+            is_whole: Some(is_whole),
+            ..rows
         }
     }
 
     #[device]
     fn sees(self, rows: ListedRows, key: Tensor<i32>) -> Tensor<bool> {
-        let is_tail = (key >= rows.tail) & (key < self.spans.lengths.keys);
-        Problem::<T>::sees(self.spans, rows.rows, key) | is_tail
+        let seen = self.spans.is_between(rows.rows, key);
+        if !M::MASKS {
+            return seen;
+        }
+        let by_modifier = M::sees(self.spans.place(rows.rows, key));
+        match rows.is_whole {
+            Some(is_whole) => seen & (by_modifier | is_whole),
+            None => seen & by_modifier,
+        }
     }
 
     #[device]

@@ -220,6 +220,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     let key = problem.block(place, blocks, number) * block_keys + column;
                     let s = problem.scores(rows, key, s);
                     if is_masked {
+                        let rows = problem.at(rows, number);
                         select(problem.sees(rows, key), s, f32::NEG_INFINITY)
                     } else {
                         s

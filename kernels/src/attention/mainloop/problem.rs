@@ -83,6 +83,10 @@ pub(in crate::attention) trait Problem<T: Element>: Copy {
     fn has_rows(self, tile: Self::Tile) -> Option<Scalar<bool>>;
     /// The rows of warpgroup `group`, in this layout.
     fn rows(self, tile: Self::Tile, group: usize, layout: Slice) -> Self::Rows;
+    /// The rows at step `number`, which is masked.
+    fn at(self, rows: Self::Rows, _number: Scalar<i32>) -> Self::Rows {
+        rows
+    }
     /// Whether rows see keys `[1, keys]`.
     fn sees(self, rows: Self::Rows, key: Tensor<i32>) -> Tensor<bool>;
     /// The scores from which P is computed, given Q · K.

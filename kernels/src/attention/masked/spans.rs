@@ -142,6 +142,20 @@ impl SpanRows {
     fn numbers(self) -> Tensor<i32> {
         self.first + arange(0..ROWS, self.low.layout())
     }
+
+    /// The rows, which see all of `keys` where `sees_all`.
+    #[device]
+    pub(in crate::attention) fn with_all(
+        self,
+        keys: Scalar<i32>,
+        sees_all: Scalar<bool>,
+    ) -> SpanRows {
+        SpanRows {
+            low: select(sees_all, 0, self.low),
+            high: select(sees_all, keys, self.high),
+            ..self
+        }
+    }
 }
 
 /// A scalar, or a tensor.
@@ -175,8 +189,14 @@ impl<T: Element, M: Modifier> Spans<T, M> {
         minimum(row / self.pack, tile.lengths[0] - 1)
     }
 
+    /// Whether keys are between the limits of rows.
     #[device]
-    fn place(self, rows: SpanRows, key: Tensor<i32>) -> Place {
+    pub(in crate::attention) fn is_between(self, rows: SpanRows, key: Tensor<i32>) -> Tensor<bool> {
+        (key >= rows.low.expand_dims(1)) & (key < rows.high.expand_dims(1))
+    }
+
+    #[device]
+    pub(in crate::attention) fn place(self, rows: SpanRows, key: Tensor<i32>) -> Place {
         let SpanTile { head, lengths, .. } = rows.tile;
         let row = rows.numbers();
         let token = row / self.pack;
@@ -255,7 +275,7 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
 
     #[device]
     fn sees(self, rows: SpanRows, key: Tensor<i32>) -> Tensor<bool> {
-        let seen = (key >= rows.low.expand_dims(1)) & (key < rows.high.expand_dims(1));
+        let seen = self.is_between(rows, key);
         if M::MASKS {
             seen & M::sees(self.place(rows, key))
         } else {
