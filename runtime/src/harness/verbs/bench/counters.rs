@@ -6,7 +6,8 @@ use machine::cupti::{METRICS, STALLS};
 use serde_json::{Map, Value, json};
 
 use super::chart::time;
-use crate::case::{BenchOptions, Counters, WaitLine, Waits, probe};
+use super::waits;
+use crate::case::{BenchOptions, Counters, probe};
 use crate::device::Device;
 use crate::emulated::{EmulatorOptions, Modelled};
 use crate::harness::Exit;
@@ -112,8 +113,13 @@ pub(super) fn text(counters: &Counters, modelled: Option<&Modelled>, sources: &S
         let _ = writeln!(text, "{}", line.trim_end());
     };
     row("", "counted", column);
-    for (name, measured, modelled) in rows(counters, modelled) {
-        row(name, &measured, &modelled.unwrap_or_default());
+    for figure in FIGURES {
+        let values = figure.keys.iter().map(|key| counters.value(key));
+        let Some(counted) = values.sum::<Option<f64>>() else {
+            continue;
+        };
+        let modelled = modelled.and_then(figure.modelled).unwrap_or_default();
+        row(figure.name, &(figure.write)(counted), &modelled);
     }
     let stalls: Vec<String> = counters
         .stalls()
@@ -133,43 +139,7 @@ pub(super) fn text(counters: &Counters, modelled: Option<&Modelled>, sources: &S
         );
     }
     if let Some(waits) = &counters.waits {
-        text.push_str(&waits_text(waits, sources));
-    }
-    text
-}
-
-/// How many lines are printed, and the least share of one; records have all.
-const MOST_LINES: usize = 8;
-const LEAST_SHARE: f64 = 0.01;
-/// Letters of a line of source.
-const SOURCE: usize = 60;
-
-/// The lines at which warps wait, each with its share, its text and what for.
-fn waits_text(waits: &Waits, sources: &Sources) -> String {
-    let dropped = match waits.dropped {
-        0 => String::new(),
-        dropped => format!(", {} more had no room", grouped(dropped as f64)),
-    };
-    let all = grouped(waits.samples as f64);
-    let mut text = format!("    where warps wait, {all} samples{dropped}\n");
-    let share = |line: &WaitLine| line.samples as f64 / waits.samples.max(1) as f64;
-    let shown = waits.lines.iter().take(MOST_LINES);
-    for line in shown.filter(|line| share(line) >= LEAST_SHARE) {
-        let place = format!("{}:{}", line.file, line.line);
-        let reason = line.reasons.first().map_or("", |(reason, _)| reason);
-        let _ = writeln!(
-            text,
-            "      {:>4.0} %  {place}  ({reason})",
-            share(line) * 100.0
-        );
-        let source = sources.text(&line.file);
-        let source = source
-            .as_ref()
-            .and_then(|all| all.lines().nth(line.line as usize - 1));
-        if let Some(source) = source {
-            let cut: String = source.trim().chars().take(SOURCE).collect();
-            let _ = writeln!(text, "              {cut}");
-        }
+        text.push_str(&waits::text(waits, sources));
     }
     text
 }
@@ -177,72 +147,108 @@ fn waits_text(waits: &Waits, sources: &Sources) -> String {
 /// Letters of a row's name.
 const WIDTH: usize = 28;
 
-/// The name of a figure, what was counted, and what is modelled.
-type Row = (&'static str, String, Option<String>);
+/// A figure: its name, the metrics whose sum it is, how that is written, and what is modelled of it.
+struct Figure {
+    name: &'static str,
+    keys: &'static [&'static str],
+    write: fn(f64) -> String,
+    modelled: fn(&Modelled) -> Option<String>,
+}
 
-fn rows(counters: &Counters, modelled: Option<&Modelled>) -> Vec<Row> {
-    let value = |key: &str| counters.value(key);
-    let mut rows: Vec<Row> = Vec::new();
-    let mut row = |name, measured: Option<String>, modelled: Option<String>| {
-        rows.extend(measured.map(|measured| (name, measured, modelled)));
-    };
-    let percent = |share: f64| format!("{share:.1} %");
-    let of_key = |key: &str| value(key).map(percent);
-    let time = |ns: f64| time(ns / 1e6);
-    row(
+const fn figure(
+    name: &'static str,
+    keys: &'static [&'static str],
+    write: fn(f64) -> String,
+    modelled: fn(&Modelled) -> Option<String>,
+) -> Figure {
+    Figure {
+        name,
+        keys,
+        write,
+        modelled,
+    }
+}
+
+/// Of what nothing is modelled.
+fn nothing(_: &Modelled) -> Option<String> {
+    None
+}
+
+const FIGURES: &[Figure] = &[
+    figure(
         "time of the launch",
-        value("time_ns").map(time),
-        modelled.map(|m| time(m.microseconds * 1e3)),
-    );
-    let clock = value("sm_clock_hz").map(|hz| format!("{:.0} MHz", hz / 1e6));
-    row(
+        &["time_ns"],
+        |ns| time(ns / 1e6),
+        |m| Some(time(m.microseconds / 1e3)),
+    ),
+    figure(
         "clock of the SMs",
-        clock,
-        modelled.map(|m| format!("{:.0} MHz", m.clock_mhz)),
-    );
-    row(
+        &["sm_clock_hz"],
+        |hz| megahertz(hz / 1e6),
+        |m| Some(megahertz(m.clock_mhz)),
+    ),
+    figure(
         "tensor cores active",
-        of_key("tensor_active_percent"),
-        modelled.map(|m| percent(m.tensor_use * 100.0)),
-    );
-    let dram = value("dram_read_bytes").zip(value("dram_written_bytes"));
-    row("DRAM: read", dram.map(|(read, _)| bytes(read)), None);
-    row(
-        "DRAM: written",
-        dram.map(|(_, written)| bytes(written)),
-        None,
-    );
-    let both = dram.map(|(read, written)| bytes(read + written));
-    row(
+        &["tensor_active_percent"],
+        percent,
+        |m| Some(percent(m.tensor_use * 100.0)),
+    ),
+    figure("DRAM: read", &["dram_read_bytes"], bytes, nothing),
+    figure("DRAM: written", &["dram_written_bytes"], bytes, nothing),
+    figure(
         "DRAM: both",
-        both,
-        modelled.map(|m| bytes(m.dram_bytes as f64)),
-    );
-    row("DRAM: busy", of_key("dram_busy_percent"), None);
-    row(
-        "L2: to and from SMs",
-        value("sm_l2_bytes").map(bytes),
-        modelled.map(|m| bytes(m.l2_bytes as f64)),
-    );
-    row("L2: in all", value("l2_bytes").map(bytes), None);
-    row("L2: hits", of_key("l2_hit_percent"), None);
-    let count = |key: &str| value(key).map(grouped);
-    row("bank conflicts: loads", count("load_conflicts"), None);
-    row("bank conflicts: stores", count("store_conflicts"), None);
-    row("bank conflicts: wgmma", count("wgmma_conflicts"), None);
-    row(
+        &["dram_read_bytes", "dram_written_bytes"],
+        bytes,
+        |m| Some(bytes(m.dram_bytes as f64)),
+    ),
+    figure("DRAM: busy", &["dram_busy_percent"], percent, nothing),
+    figure("L2: to and from SMs", &["sm_l2_bytes"], bytes, |m| {
+        Some(bytes(m.l2_bytes as f64))
+    }),
+    figure("L2: in all", &["l2_bytes"], bytes, nothing),
+    figure("L2: hits", &["l2_hit_percent"], percent, nothing),
+    figure(
+        "bank conflicts: loads",
+        &["load_conflicts"],
+        grouped,
+        nothing,
+    ),
+    figure(
+        "bank conflicts: stores",
+        &["store_conflicts"],
+        grouped,
+        nothing,
+    ),
+    figure(
+        "bank conflicts: wgmma",
+        &["wgmma_conflicts"],
+        grouped,
+        nothing,
+    ),
+    figure(
         "wavefronts of shared memory",
-        count("shared_wavefronts"),
-        None,
-    );
-    row(
-        "instructions of warps",
-        count("instructions"),
-        modelled.map(|m| grouped(m.warp_instructions as f64) + " PTX"),
-    );
-    row("issue slots used", of_key("issue_percent"), None);
-    row("warps on an SM, of the most", of_key("warps_percent"), None);
-    rows
+        &["shared_wavefronts"],
+        grouped,
+        nothing,
+    ),
+    figure("instructions of warps", &["instructions"], grouped, |m| {
+        Some(grouped(m.warp_instructions as f64) + " PTX")
+    }),
+    figure("issue slots used", &["issue_percent"], percent, nothing),
+    figure(
+        "warps on an SM, of the most",
+        &["warps_percent"],
+        percent,
+        nothing,
+    ),
+];
+
+fn percent(share: f64) -> String {
+    format!("{share:.1} %")
+}
+
+fn megahertz(clock: f64) -> String {
+    format!("{clock:.0} MHz")
 }
 
 fn meaning(reason: &str) -> &'static str {
@@ -260,7 +266,7 @@ fn bytes(bytes: f64) -> String {
 }
 
 /// Such as `1 234 567`.
-fn grouped(number: f64) -> String {
+pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -284,21 +290,8 @@ pub(super) fn event(counters: &Counters) -> Value {
     values.insert("stall_percent".to_string(), stalls.into());
     json!({
         "name": counters.name, "passes": counters.passes, "values": values, "missing": counters.missing,
-        "waits": counters.waits.as_ref().map(waits_event),
+        "waits": counters.waits.as_ref().map(waits::event),
     })
-}
-
-fn waits_event(waits: &Waits) -> Value {
-    let line = |line: &WaitLine| {
-        let reasons: Map<String, Value> = line
-            .reasons
-            .iter()
-            .map(|(reason, samples)| (reason.clone(), (*samples).into()))
-            .collect();
-        json!({ "file": line.file, "line": line.line, "samples": line.samples, "reasons": reasons })
-    };
-    let lines: Vec<Value> = waits.lines.iter().map(line).collect();
-    json!({ "samples": waits.samples, "dropped": waits.dropped, "lines": lines })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod figures;
 mod modelled;
 mod roofline;
 mod table;
+mod waits;
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -26,6 +27,7 @@ use crate::harness::catalog::{CaseItem, RunItem};
 use crate::harness::context::{Context, Done};
 use crate::harness::device::Emulation;
 use crate::harness::files;
+use crate::harness::replaced::Replaced;
 use crate::harness::request::BenchRequest;
 use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict};
@@ -52,40 +54,9 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
     let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, &catalog)?;
     check_files(request).map_err(|error| unwritten(&error, &context.speaker))?;
-    let emulation = Emulation {
-        is_modelling: true,
-        ..Emulation::default()
-    };
-    let device = context.open_device(emulation)?;
-    if device.is_modelling() {
-        let text = "times are those of a model of an H200; nothing is measured, and results are not compared";
-        context.speaker.remark(&Remark::warning(text));
-    }
-    let prediction = if request.counters {
-        counters::check(context, &device)?;
-        let limit = context.emulator_limit_bytes();
-        let limit = limit.saturating_mul(MODELLED_TENSORS);
-        Some(Prediction::new(&replaced, limit))
-    } else {
-        None
-    };
-    if device
-        .ordinal()
-        .is_some_and(|gpu| Managed::of(gpu).is_none())
-    {
-        let text = "clocks and power are not known: there is no NVML (libnvidia-ml.so.1)";
-        context.speaker.remark(&Remark::note(text));
-    }
-    let limit = context.tensor_limit(&device);
-    // A few CTAs of a large case take no longer than all of a small one.
-    let limit = limit.map(|bytes| {
-        let times = if device.is_modelling() {
-            MODELLED_TENSORS
-        } else {
-            1
-        };
-        bytes.saturating_mul(times)
-    });
+    let device = open_device(context)?;
+    let prediction = predict(context, request, &device, &replaced)?;
+    let limit = limit_bytes(context, &device);
     let compiler = || Context::compiler(&replaced);
     let runner = Runner::benching(&device, compiler(), limit, options(request));
     let checker = Runner::new(&device, compiler(), limit);
@@ -123,6 +94,52 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     verdict.note(draw(context, request, &charts));
     verdict.note(baselines.conclude(context));
     Ok(verdict.exit())
+}
+
+/// The device, and what is to be known of times there.
+fn open_device(context: &Context) -> Done<Device> {
+    let emulation = Emulation {
+        is_modelling: true,
+        ..Emulation::default()
+    };
+    let device = context.open_device(emulation)?;
+    if device.is_modelling() {
+        let text = "times are those of a model of an H200; nothing is measured, and results are not compared";
+        context.speaker.remark(&Remark::warning(text));
+    }
+    let is_managed = |gpu| Managed::of(gpu).is_some();
+    if device.ordinal().is_some_and(|gpu| !is_managed(gpu)) {
+        let text = "clocks and power are not known: there is no NVML (libnvidia-ml.so.1)";
+        context.speaker.remark(&Remark::note(text));
+    }
+    Ok(device)
+}
+
+/// What predicts the figures that will be counted, where they will be.
+fn predict(
+    context: &Context,
+    request: &BenchRequest,
+    device: &Device,
+    replaced: &Replaced,
+) -> Done<Option<Prediction>> {
+    if !request.counters {
+        return Ok(None);
+    }
+    counters::check(context, device)?;
+    let limit = context.emulator_limit_bytes();
+    let limit = limit.saturating_mul(MODELLED_TENSORS);
+    Ok(Some(Prediction::new(replaced, limit)))
+}
+
+/// The most bytes that the tensors of a case may have: a few CTAs of a large one take no longer than all of a small one.
+fn limit_bytes(context: &Context, device: &Device) -> Option<usize> {
+    let times = if device.is_modelling() {
+        MODELLED_TENSORS
+    } else {
+        1
+    };
+    let limit = context.tensor_limit(device)?;
+    Some(limit.saturating_mul(times))
 }
 
 /// What cannot be written is said before the minutes of timing, not after.
