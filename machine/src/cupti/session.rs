@@ -111,11 +111,11 @@ impl<'p> Session<'p> {
         Ok(())
     }
 
-    /// The values of each kernel of a pass, in the order of launches, each in the order of [`Plan::names`].
+    /// The values of each kernel of a pass, in the order of launches, each in the order of [`Plan::names`]; and how many kernels more there were.
     ///
     /// # Errors
     /// A refusal of CUPTI.
-    pub fn values(&mut self) -> Result<Vec<Vec<f64>>, Failure> {
+    pub fn values(&mut self) -> Result<(Vec<Vec<f64>>, usize), Failure> {
         let cupti = self.plan.cupti;
         let mut decode = DecodeData::new();
         decode.object = self.object;
@@ -126,9 +126,8 @@ impl<'p> Session<'p> {
         // SAFETY: the image outlives the call.
         unsafe { cupti.call(&cupti.functions.image_info, &mut info) }?;
         let kernels = 0..info.ranges.min(self.kernels);
-        kernels
-            .map(|kernel| self.plan.evaluate(&self.image, kernel))
-            .collect()
+        let values = kernels.map(|kernel| self.plan.evaluate(&self.image, kernel));
+        Ok((values.collect::<Result<_, _>>()?, decode.dropped))
     }
 }
 

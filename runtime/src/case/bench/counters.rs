@@ -28,7 +28,7 @@ pub struct Counters {
     pub passes: usize,
     /// Values by the name that NVIDIA gives what was counted.
     values: Vec<(String, f64)>,
-    /// What this GPU cannot count, by NVIDIA's names.
+    /// What was not counted: what this GPU cannot count, by NVIDIA's names.
     pub missing: Vec<String>,
     /// Where its warps waited; none of peers, and of code that the driver compiled, whose lines are not known.
     pub waits: Option<Waits>,
@@ -172,9 +172,17 @@ fn waits(context: &Context, code: &Reloaded, stream: &Stream) -> Result<Waits> {
     Ok(Waits::of(cupti, &samples, code.image.bytes()))
 }
 
-/// The values of one part's kernels.
-fn named(plan: &Plan, (name, passes): (&str, usize), kernels: Vec<Vec<f64>>) -> Vec<Counters> {
+/// The values of one part's kernels, of which so many more were left out.
+fn named(
+    plan: &Plan,
+    (name, passes): (&str, usize),
+    (kernels, dropped): (Vec<Vec<f64>>, usize),
+) -> Vec<Counters> {
     let count = kernels.len();
+    let mut missing = plan.missing.clone();
+    if dropped > 0 {
+        missing.push(format!("kernels beyond the first {MOST_KERNELS}"));
+    }
     let all = kernels
         .into_iter()
         .enumerate()
@@ -185,7 +193,7 @@ fn named(plan: &Plan, (name, passes): (&str, usize), kernels: Vec<Vec<f64>>) -> 
             },
             passes,
             values: plan.names().map(str::to_string).zip(values).collect(),
-            missing: plan.missing.clone(),
+            missing: missing.clone(),
             waits: None,
         });
     all.collect()

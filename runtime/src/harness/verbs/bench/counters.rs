@@ -132,11 +132,7 @@ pub(super) fn text(counters: &Counters, modelled: Option<&Modelled>, sources: &S
         let _ = writeln!(text, "    warps wait for: {}", stalls.join(", "));
     }
     if !counters.missing.is_empty() {
-        let _ = writeln!(
-            text,
-            "    not counted on this GPU: {}",
-            counters.missing.join(", ")
-        );
+        let _ = writeln!(text, "    not counted: {}", counters.missing.join(", "));
     }
     if let Some(waits) = &counters.waits {
         text.push_str(&waits::text(waits, sources));
