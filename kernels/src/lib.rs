@@ -12,7 +12,7 @@
 //!
 //! [`parallel`] has products over several GPUs, in one kernel with the collective in front of them or behind.
 //!
-//! [`collectives`] has collectives of several GPUs.
+//! [`collectives`] has collectives of several GPUs, and [`attention::ring`] attention of sequences that are divided among them.
 //!
 //! [`training`] has the kernels of training steps that memory bounds: gradients of norms, softmax and activations, cross entropy, `AdamW`.
 

@@ -231,7 +231,7 @@ pub(crate) fn run(world: &World, nccl: &Nccl, layer: &Layer, [checks, times]: [b
 }
 
 /// Times in turn, and ratios to the first.
-fn contest(world: &World, contestants: &[(&str, &dyn Fn())]) {
+pub(crate) fn contest(world: &World, contestants: &[(&str, &dyn Fn())]) {
     for (_, call) in contestants {
         call();
     }

@@ -1,7 +1,9 @@
-//! Products fused with collectives on the GPUs of one host, checked and timed beside the product alone, and beside cuBLAS and NCCL one after the other.
+//! Products fused with collectives on the GPUs of one host, checked and timed beside the product alone, and beside cuBLAS and NCCL one after the other; ring attention beside attention on one
+//! GPU and beside NCCL.
 //!
 //! ```sh
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 check time     # so many GPUs
+//! cargo bench -p tilekit-kernels --bench several_gpus -- 2 ring time      # ring attention
 //! ```
 
 #![allow(
@@ -12,6 +14,7 @@
 
 mod layers;
 mod numbers;
+mod ring;
 
 use std::time::Duration;
 
@@ -34,6 +37,20 @@ fn main() {
         facts.name,
         nccl.version()
     );
+    if asked("ring") {
+        for sequence in ring::SMALL.iter().filter(|_| !asked("brief")) {
+            ring::run(&world, &nccl, sequence, 13, false);
+        }
+        let is_timed = |sequence: &&ring::Sequence| {
+            let [heads, kv_heads, tokens, _] = sequence.size;
+            let is_brief = heads == kv_heads && heads * tokens <= 1 << 20;
+            asked("time") && (!asked("brief") || is_brief)
+        };
+        for sequence in ring::LONG.iter().filter(is_timed) {
+            ring::run(&world, &nccl, sequence, 199_999, true);
+        }
+        return;
+    }
     for layer in layers::LAYERS {
         layers::run(&world, &nccl, &layer, [asked("check"), asked("time")]);
     }

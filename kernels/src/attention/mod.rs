@@ -22,6 +22,7 @@ mod options;
 mod overlap;
 mod plan;
 mod reference;
+pub mod ring;
 mod table;
 mod workspace;
 

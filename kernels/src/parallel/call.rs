@@ -12,7 +12,7 @@ use crate::products::{Products, Result};
 use super::check::{Checked, Kind, View};
 use super::gather::gather_product;
 use super::launch::{GatherHandles, ScatterHandles, parts};
-use super::memory::Memory;
+use super::memory::{Memory, Which};
 use super::plan::Planned;
 use super::reduce::product_reduce;
 use super::scatter::product_scatter;
@@ -51,12 +51,12 @@ use super::scatter::product_scatter;
 /// # }
 /// ```
 pub struct Parallel<'w> {
-    world: &'w World,
-    limit: Duration,
-    compiler: Compiler,
+    pub(crate) world: &'w World,
+    pub(crate) limit: Duration,
+    pub(crate) compiler: Compiler,
     /// For each rank what copies its matrices.
     of_ranks: Vec<Products>,
-    memory: Memory,
+    pub(crate) memory: Memory,
 }
 
 impl<'w> Parallel<'w> {
@@ -102,9 +102,11 @@ impl<'w> Parallel<'w> {
         let memory = self.memory.of::<T>(self.world, needed)?;
         let form = call.form(tile);
         let compile = || fixed(gather_product::<T>, form).compile(&self.compiler);
-        let kernel =
-            self.memory
-                .kernel::<GatherHandles<T>, T>(self.world, (Kind::Gather, form), compile)?;
+        let kernel = self.memory.kernel::<GatherHandles<T>, T>(
+            self.world,
+            Which::Product(Kind::Gather, form),
+            compile,
+        )?;
         kernel.enqueue(self.world, ctas, |rank| {
             let [of_a, of_b] = placed.factors(rank, [a, b]);
             let [pieces, _] = placed.factors(rank, [a, b]);
@@ -182,7 +184,7 @@ impl<'w> Parallel<'w> {
             Kind::Reduce => fixed(product_reduce::<T>, form).compile(&self.compiler),
             _ => fixed(product_scatter::<T>, form).compile(&self.compiler),
         };
-        let which = (kind, form);
+        let which = Which::Product(kind, form);
         let kernel = self
             .memory
             .kernel::<ScatterHandles<T>, T>(self.world, which, compile)?;

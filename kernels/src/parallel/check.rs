@@ -21,7 +21,7 @@ pub type View<'a, T> = TensorView<'a, T>;
 
 /// What is fused with a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// An all-gather of the rows of A in front.
     Gather,
     /// A reduce-scatter of the rows of C behind.

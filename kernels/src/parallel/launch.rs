@@ -34,10 +34,10 @@ pub(super) type ScatterHandles<T> = handles! {
 };
 
 /// Memory of a rank, and that of all.
-pub(super) type Both<'a, T> = (&'a Buffer<T>, Peers<'a, T>);
+pub(crate) type Both<'a, T> = (&'a Buffer<T>, Peers<'a, T>);
 
 /// What rank `rank` passes of the memory: elements, flags, the number of launches.
-pub(super) fn parts<T: DeviceElement>(
+pub(crate) fn parts<T: DeviceElement>(
     memory: &Parts<T>,
     rank: usize,
 ) -> (Both<'_, T>, Both<'_, i32>, &Buffer<u64>) {

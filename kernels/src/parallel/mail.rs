@@ -8,7 +8,7 @@ use crate::patience::Patience;
 const ARRIVALS: u32 = 32;
 
 /// The most ranks, each of which has a flag that says which launch it is at.
-pub(super) const MOST_RANKS: usize = 16;
+pub(crate) const MOST_RANKS: usize = 16;
 
 /// Lanes of a warp.
 const LANES: usize = 32;
@@ -39,21 +39,21 @@ const LANES: usize = 32;
 /// As for [`Signals`]: raising is `st.release.sys` of one thread behind a barrier of the partition, waiting is a poll by `ld.relaxed.sys` and a `fence.acq_rel.sys`.
 /// Bulk stores are complete by `tma_store_wait(0)` before a flag is raised; what is loaded or overwritten by TMA behind a wait takes `fence_async_global`.
 #[derive(Clone, Copy, Aggregate)]
-pub(super) struct Mail {
+pub(crate) struct Mail {
     patience: Patience,
     own: Ptr<i32>,
     of_ranks: PeerMap<i32>,
     /// The number of this launch.
     launch: Scalar<i32>,
     /// This rank, and how many there are.
-    pub(super) rank: Scalar<i32>,
-    pub(super) ranks: Scalar<i32>,
+    pub(crate) rank: Scalar<i32>,
+    pub(crate) ranks: Scalar<i32>,
 }
 
 impl Mail {
     /// Counts the CTA and so learns the number of the launch. Every CTA of the launch calls it once, with all of its threads.
     #[device]
-    pub(super) fn open(
+    pub(crate) fn open(
         word: Ptr<u64>,
         (own, of_ranks): (Ptr<i32>, PeerMap<i32>),
         [rank, ranks]: [Scalar<i32>; 2],
@@ -80,7 +80,7 @@ impl Mail {
 
     /// Tells all ranks that this one has begun the launch. One warp of each CTA calls it.
     #[device]
-    pub(super) fn announce(self) {
+    pub(crate) fn announce(self) {
         if program_id(0) == 0 {
             for peer in range(0, self.ranks) {
                 self.raise_at(peer, self.rank);
@@ -90,25 +90,25 @@ impl Mail {
 
     /// Waits until a rank has begun the launch, so that what it was sent before may be overwritten.
     #[device]
-    pub(super) fn wait_begun(self, rank: Scalar<i32>) {
+    pub(crate) fn wait_begun(self, rank: Scalar<i32>) {
         self.wait_at(rank);
     }
 
     /// Raises a flag of a rank, behind what this partition has stored there.
     #[device]
-    pub(super) fn raise(self, rank: Scalar<i32>, flag: Scalar<i32>) {
+    pub(crate) fn raise(self, rank: Scalar<i32>, flag: Scalar<i32>) {
         self.raise_at(rank, flag + MOST_RANKS as i32);
     }
 
     /// Waits for an own flag, in front of loads by TMA.
     #[device]
-    pub(super) fn wait(self, flag: Scalar<i32>) {
+    pub(crate) fn wait(self, flag: Scalar<i32>) {
         self.wait_at(flag + MOST_RANKS as i32);
     }
 
     /// Waits for so many own flags that follow each other, in front of loads by TMA. One warp calls it, each lane of which waits for a flag.
     #[device]
-    pub(super) fn wait_all(self, first: Scalar<i32>, count: Scalar<i32>) {
+    pub(crate) fn wait_all(self, first: Scalar<i32>, count: Scalar<i32>) {
         let lane = arange(0..LANES, Blocked::new([1], [LANES], [1], [0]));
         for before in range(0, count).step(LANES as i32) {
             let (slot, is_flag) = (
@@ -125,7 +125,7 @@ impl Mail {
 
     /// Rests for so many nanoseconds.
     #[device]
-    pub(super) fn rest(self, nanoseconds: Scalar<i32>) {
+    pub(crate) fn rest(self, nanoseconds: Scalar<i32>) {
         if nanoseconds > 0 {
             // Numbers of launches are never below 0.
             let flag = self.own.at(0).relaxed().scope(Scope::Sys);
@@ -135,13 +135,13 @@ impl Mail {
 
     /// The rank so many places before this one, less than there are ranks.
     #[device]
-    pub(super) fn before(self, places: Scalar<i32>) -> Scalar<i32> {
+    pub(crate) fn before(self, places: Scalar<i32>) -> Scalar<i32> {
         (self.rank + self.ranks - places) % self.ranks
     }
 
     /// The rank so many places behind this one.
     #[device]
-    pub(super) fn behind(self, places: Scalar<i32>) -> Scalar<i32> {
+    pub(crate) fn behind(self, places: Scalar<i32>) -> Scalar<i32> {
         (self.rank + places) % self.ranks
     }
 

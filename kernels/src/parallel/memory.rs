@@ -15,13 +15,19 @@ use crate::products::form::Form;
 use super::check::Kind;
 use super::plan::Shared;
 
-/// A kernel of element types.
-type Which = (TypeId, Kind, Form<ManyTile, Plain>);
+/// A kernel, without its element type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Which {
+    /// Of products.
+    Product(Kind, Form<ManyTile, Plain>),
+    /// Of ring attention, by its number in the table of instances.
+    Attention(usize),
+}
 
 /// What calls have needed so far.
 #[derive(Default)]
-pub(super) struct Memory {
-    kernels: Mutex<HashMap<Which, Box<dyn Any + Send>>>,
+pub(crate) struct Memory {
+    kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
     made: Mutex<Made>,
 }
 
@@ -31,18 +37,19 @@ struct Made {
     elements: HashMap<TypeId, Box<dyn Any + Send>>,
     flags: Option<Arc<Symmetric<i32>>>,
     launches: Option<Arc<Symmetric<u64>>>,
+    counters: Option<Arc<Symmetric<i32>>>,
 }
 
 /// The memory of a call.
-pub(super) struct Parts<T> {
-    pub(super) elements: Arc<Symmetric<T>>,
-    pub(super) flags: Arc<Symmetric<i32>>,
-    pub(super) launches: Arc<Symmetric<u64>>,
+pub(crate) struct Parts<T> {
+    pub(crate) elements: Arc<Symmetric<T>>,
+    pub(crate) flags: Arc<Symmetric<i32>>,
+    pub(crate) launches: Arc<Symmetric<u64>>,
 }
 
 impl Memory {
     /// Memory of so much or more. What is there is replaced by more where it is not enough, once nothing uses it any more.
-    pub(super) fn of<T: DeviceElement>(&self, world: &World, needed: Shared) -> Result<Parts<T>> {
+    pub(crate) fn of<T: DeviceElement>(&self, world: &World, needed: Shared) -> Result<Parts<T>> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let elements = made.elements.get(&TypeId::of::<T>());
         let elements = elements.and_then(|known| known.downcast_ref::<Arc<Symmetric<T>>>());
@@ -60,15 +67,23 @@ impl Memory {
         })
     }
 
+    /// A number of each rank that is 0 between launches, from which tiles are drawn.
+    pub(crate) fn counters(&self, world: &World) -> Result<Arc<Symmetric<i32>>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let counters = enough(world, made.counters.take(), 1)?;
+        made.counters = Some(Arc::clone(&counters));
+        Ok(counters)
+    }
+
     /// A kernel on all ranks, loaded at its first use.
-    pub(super) fn kernel<H: 'static, T: 'static>(
+    pub(crate) fn kernel<H: 'static, T: 'static>(
         &self,
         world: &World,
-        (kind, form): (Kind, Form<ManyTile, Plain>),
+        which: Which,
         compile: impl FnOnce() -> tilekit::Result<CompiledKernel<H>>,
     ) -> Result<Arc<WorldKernel<H>>> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let which = (TypeId::of::<T>(), kind, form);
+        let which = (TypeId::of::<T>(), which);
         let known = kernels.get(&which).and_then(|kernel| kernel.downcast_ref());
         if let Some(known) = known {
             return Ok(Arc::clone(known));

@@ -6,12 +6,12 @@ mod call;
 mod cases;
 mod check;
 pub mod gather;
-mod launch;
-mod mail;
+pub(crate) mod launch;
+pub(crate) mod mail;
 #[cfg(test)]
 mod mail_tests;
-mod memory;
-mod plan;
+pub(crate) mod memory;
+pub(crate) mod plan;
 pub mod reduce;
 pub mod scatter;
 

@@ -13,11 +13,11 @@ use super::scatter::PIECES;
 
 /// Memory that all ranks access, of each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// Of the type of the operands.
-    pub(super) elements: usize,
+    pub(crate) elements: usize,
     /// Flags.
-    pub(super) flags: usize,
+    pub(crate) flags: usize,
 }
 
 /// Steps along K, for 16-bit types.

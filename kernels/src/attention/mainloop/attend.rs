@@ -61,7 +61,8 @@ fn has_place_for_output<T: Element, P: Problem<T>>(shape: Shape, queries: usize)
         0
     };
     let output = queries * shape.values * size_of::<P::Output>();
-    operands * size_of::<T>() + loaded + output + BESIDES <= SM_90A.cta.shared_bytes as usize
+    let beside = BESIDES + P::bytes_beside([shape.depth, shape.values]);
+    operands * size_of::<T>() + loaded + output + beside <= SM_90A.cta.shared_bytes as usize
 }
 
 /// Whether K and V have other elements in memory.
@@ -217,7 +218,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                 let rows = problem.ready(rows, q);
                 // The scores of step `number`, masked.
                 let seen = |s: Tensor<f32>, number: Scalar<i32>, is_masked: bool| {
-                    let key = problem.block(place, blocks, number) * block_keys + column;
+                    let key = problem.first_key(place, blocks, number, block_keys) + column;
                     let s = problem.scores(rows, key, s);
                     if is_masked {
                         let rows = problem.at(rows, number);
@@ -238,7 +239,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     is_transposed,
                 );
                 let first_key =
-                    |number: Scalar<i32>| problem.block(place, blocks, number) * block_keys;
+                    |number: Scalar<i32>| problem.first_key(place, blocks, number, block_keys);
                 let powers = problem.kept(rows, first_key(scalar(0)), powers);
                 if P::CLEARS {
                     let first = values.consumer_wait(values.of_fill(base));
@@ -462,5 +463,11 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
     let parts = (0..sides).fold(parts, |parts, side| {
         parts.worker(Warps(4).registers(TO_CONVERT), || convert(side))
     });
-    parts.worker(Warps(1).registers(of_producer), load).run();
+    let parts = parts.worker(Warps(1).registers(of_producer), load);
+    let parts = if P::SENDS {
+        parts.worker(Warps(1).registers(of_producer), || problem.send())
+    } else {
+        parts
+    };
+    parts.run();
 }

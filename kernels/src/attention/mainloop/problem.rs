@@ -79,6 +79,17 @@ pub(in crate::attention) trait Problem<T: Element>: Copy {
     fn block(self, _tile: Self::Tile, blocks: Blocks, number: Scalar<i32>) -> Scalar<i32> {
         blocks.top - 1 - number
     }
+    /// The first key of the block of step `number`; blocks have `keys`.
+    #[device]
+    fn first_key(
+        self,
+        tile: Self::Tile,
+        blocks: Blocks,
+        number: Scalar<i32>,
+        keys: usize,
+    ) -> Scalar<i32> {
+        self.block(tile, blocks, number) * keys
+    }
     /// Whether a tile has rows at all; `None` where every tile has.
     fn has_rows(self, tile: Self::Tile) -> Option<Scalar<bool>>;
     /// The rows of warpgroup `group`, in this layout.
@@ -129,6 +140,14 @@ pub(in crate::attention) trait Problem<T: Element>: Copy {
     const CLEARS: bool = false;
     /// Clears the rows of the last block of V, `number`, past the last key, which a P of 0 multiplies. Only one warpgroup reads V then.
     fn clear(self, _rows: Self::Rows, _number: Scalar<i32>, _values: Smem<T>) {}
+    /// Whether a warp of each CTA calls [`send`](Problem::send), beside those that load and multiply.
+    const SENDS: bool = false;
+    /// Sends what other devices need.
+    fn send(self) {}
+    /// Bytes of shared memory that the problem takes besides, for rows of so many elements of Q and K, and of V.
+    fn bytes_beside(_columns: [usize; 2]) -> usize {
+        0
+    }
     /// Stores the output, staged in `place` in shared memory, and LSE. `sums` is the accumulator of P · V.
     fn store(
         self,

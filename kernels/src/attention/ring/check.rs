@@ -1,0 +1,158 @@
+//! Checks of the arguments of a call.
+
+use tilekit::prelude::*;
+
+use super::options::{Placement, RingOptions};
+use super::plan::Need;
+use super::table::instances;
+use crate::attention::call::View;
+use crate::attention::check::{MOST, check_built, check_factors, check_tensors};
+use crate::attention::options::Options;
+use crate::attention::overlap::{Elements, Overlap};
+use crate::attention::plan::Sizes;
+use crate::attention::table::Operand;
+use crate::error::{Error, Result};
+use crate::parallel::mail::MOST_RANKS;
+
+/// The tensors of all ranks, by rank.
+#[derive(Clone, Copy)]
+pub(super) struct Tensors<'a, 'v, T> {
+    pub(super) qkv: [&'a [View<'v, T>]; 3],
+    pub(super) out: &'a [View<'v, T>],
+    pub(super) lse: &'a [&'v Buffer<f32>],
+}
+
+fn expect(
+    holds: bool,
+    argument: &'static str,
+    found: impl FnOnce() -> String,
+    expected: impl Into<String>,
+) -> Result<()> {
+    crate::error::expect(holds, ["ring attention", argument], found, expected)
+}
+
+/// An error of attention, found `place`.
+fn found_at(error: Error, place: &str) -> Error {
+    match error {
+        Error::Argument {
+            argument,
+            found,
+            expected,
+            ..
+        } => Error::Argument {
+            operation: "ring attention",
+            argument,
+            found: format!("{found}{place}"),
+            expected,
+        },
+        Error::Runtime(error) => Error::Runtime(error),
+    }
+}
+
+/// Checks a call on so many ranks; the error names the first invalid argument and its rank.
+pub(super) fn check<T: Operand>(
+    ranks: usize,
+    tensors: Tensors<'_, '_, T>,
+    options: &RingOptions,
+) -> Result<Need> {
+    let found = || format!("{ranks} ranks");
+    let expected = format!("at most {MOST_RANKS}");
+    expect(ranks <= MOST_RANKS, "world", found, expected)?;
+    let Tensors { qkv, out, lse } = tensors;
+    let counts = [
+        ("q", qkv[0].len()),
+        ("k", qkv[1].len()),
+        ("v", qkv[2].len()),
+        ("out", out.len()),
+        ("lse", lse.len()),
+    ];
+    for (name, count) in counts {
+        let expected = format!("{ranks}: one for each rank");
+        expect(
+            count == ranks,
+            name,
+            || format!("{count} tensors"),
+            expected,
+        )?;
+    }
+    let sizes = sizes_of_all(ranks, tensors)?;
+    check_sizes::<T>(ranks, sizes, options)?;
+    Ok(Need {
+        sizes,
+        ranks,
+        // Without a mask, the order of keys does not matter.
+        chunks: if options.causal {
+            options.placement.chunks()
+        } else {
+            1
+        },
+        is_causal: options.causal,
+        element_bytes: size_of::<T>(),
+    })
+}
+
+/// The sizes that all ranks have.
+fn sizes_of_all<T: Operand>(ranks: usize, tensors: Tensors<'_, '_, T>) -> Result<Sizes> {
+    let Tensors { qkv, out, lse } = tensors;
+    let of_rank = |rank: usize| {
+        let [q, k, v] = qkv.map(|views| &views[rank]);
+        let sizes = check_tensors([q, k, v], &out[rank], lse[rank])
+            .map_err(|error| found_at(error, &format!(" on rank {rank}")))?;
+        check_memory(rank, [q, k, v], &out[rank])?;
+        Ok::<Sizes, Error>(sizes)
+    };
+    let sizes = of_rank(0)?;
+    for rank in 1..ranks {
+        of_rank(rank)?;
+        for (name, views) in [("q", qkv[0]), ("k", qkv[1]), ("v", qkv[2])] {
+            let [first, shape] = [0, rank].map(|rank| &views[rank].place().shape);
+            let found = || format!("shape {shape:?} on rank {rank}");
+            let expected = format!("{first:?}, as on rank 0");
+            expect(shape == first, name, found, expected)?;
+        }
+    }
+    Ok(sizes)
+}
+
+fn check_sizes<T: Operand>(ranks: usize, sizes: Sizes, options: &RingOptions) -> Result<()> {
+    let built = instances::<T>();
+    let built = check_built(sizes.depths, built.iter().map(|row| row.depths));
+    built.map_err(|error| found_at(error, ""))?;
+    let Sizes { queries, keys, .. } = sizes;
+    let expected = format!("{queries}, those of q");
+    expect(keys == queries, "k", || format!("{keys} tokens"), expected)?;
+    let all = keys.saturating_mul(ranks);
+    let found = || format!("{all} tokens of all ranks");
+    expect(all <= MOST, "k", found, format!("at most {MOST}"))?;
+    let is_whole = keys.is_multiple_of(options.placement.chunks());
+    let found = || format!("{queries} tokens");
+    expect(
+        options.placement == Placement::Contiguous || is_whole,
+        "q",
+        found,
+        "an even number: two chunks of equal lengths (options.placement)",
+    )?;
+    let factors = Options {
+        scale: options.scale,
+        ..Options::default()
+    };
+    check_factors(&factors, sizes.heads).map_err(|error| found_at(error, ""))
+}
+
+/// Checks that each element of the output has a place of its own: Q, K and V are read until all ranks are done.
+fn check_memory<T: DeviceElement>(
+    rank: usize,
+    qkv: [&View<'_, T>; 3],
+    out: &View<'_, T>,
+) -> Result<()> {
+    let elements = Elements::of(out);
+    let found = || format!("strides by which elements are in the same place on rank {rank}");
+    let expected = "a place for each element, since it is written";
+    expect(elements.are_apart(), "out", found, expected)?;
+    for (name, view) in ["q", "k", "v"].into_iter().zip(qkv) {
+        let is_apart = elements.overlap(&Elements::of(view)) == Overlap::None;
+        let found = || format!("memory of {name} on rank {rank}");
+        expect(is_apart, "out", found, "memory of its own")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! The kernel of ring attention.
+
+use tilekit::prelude::*;
+
+use super::send::{PIECE_ROWS, Sender, Sent, plain, row_of};
+use super::shards::{Seen, Shards};
+use crate::attention::mainloop::attend::{Shape, attend, swizzle};
+use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::tiles::Tiles;
+use crate::parallel::mail::Mail;
+use crate::patience::Patience;
+
+/// Registers of a consumer thread, and of a thread that loads or sends, for so many consumer warpgroups.
+fn registers(groups: usize, depth: usize) -> [u32; 2] {
+    match (groups, depth) {
+        (3, _) => [160, 32],
+        (_, 192 | 256) => [232, 40],
+        _ => [240, 24],
+    }
+}
+
+/// `out = softmax(scale · Q · Kᵀ) · V` and its LSE over the keys of all `ranks`, of which each has `chunks` of `tokens` contiguous tokens; `log2_scale` is `scale · log2(e)`.
+///
+/// `q` is `[batch, heads, chunks, tokens, D]`, `k` and `v` are `[batch, kv_heads, chunks, tokens, D or DV]`, `out` is `[batch, heads, chunks, tokens, DV]` and `lse` `[batch, heads, chunks, tokens]`.
+/// `k_pieces` and `v_pieces` are the same tensors as `k` and `v`, as `[batch, kv_heads, chunks · tokens]` rows whose columns are `[D / run, run]` for the largest power of two that divides them. `all_k` and `all_v` are `[batch · kv_heads, chunks, (ranks - 1) · tokens, D or DV]`, for what other ranks send, one after the other
+/// in `received_of` of each rank.
+///
+/// With `CAUSAL` a query sees the keys up to its own position: `chunks` is 1 where rank r has the tokens from `r · tokens` on, and 2 where it has chunks r and `2 · ranks - 1 - r`. Without, it is 1. With `TURNS`
+/// named barriers order the warpgroups' products (ping-pong).
+///
+/// Heads of a `section` are computed together; `counter` is 0 before and after. `flags` has a number for each rank at most, and behind them one for each `segment` of tokens of each chunk
+/// of other ranks and head of K and V. `launches` is one number of this rank. A wait for other ranks ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for.
+/// `of_chunk` blocks of keys begin in a chunk. `own`, `all`, `before` and `behind` are whole blocks and the keys behind them: of a chunk, of the chunks of one kind of all other ranks, of those of ranks before
+/// this one, which first chunks see under a causal mask, and of those behind it, whose second chunks second chunks see. Without `CAUSAL`, `before` is `all`.
+///
+/// `together` heads of K and V are sent together; a warp that sends rests for `pause` nanoseconds behind each piece of those that come later.
+#[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
+pub fn ring_attention<
+    T: Float + WgmmaOperand<T, f32>,
+    const D: usize,
+    const DV: usize,
+    const GROUPS: usize,
+    const KEYS: usize,
+    const CAUSAL: bool,
+    const TURNS: bool,
+>(
+    #[block([1, 1, 1, ROWS, D], swizzle::<T>(D, 5))] q: TensorMap<T>,
+    #[block([1, 1, 1, KEYS, D], swizzle::<T>(D, 5))] k: TensorMap<T>,
+    #[block([1, 1, 1, KEYS, DV], swizzle::<T>(DV, 5))] v: TensorMap<T>,
+    #[block([1, 1, KEYS, D], swizzle::<T>(D, 4))] all_k: TensorMap<T>,
+    #[block([1, 1, KEYS, DV], swizzle::<T>(DV, 4))] all_v: TensorMap<T>,
+    #[block([1, 1, PIECE_ROWS, row_of(D)[0], row_of(D)[1]], plain::<T>(5))] k_pieces: TensorMap<T>,
+    #[block([1, 1, PIECE_ROWS, row_of(DV)[0], row_of(DV)[1]], plain::<T>(5))] v_pieces: TensorMap<
+        T,
+    >,
+    #[block([1, 1, 1, ROWS, DV], swizzle::<T>(DV, 5))] out: TensorMap<T>,
+    lse: Ptr<f32>,
+    counter: Ptr<i32>,
+    received_of: PeerMap<T>,
+    flags: Ptr<i32>,
+    flags_of: PeerMap<i32>,
+    launches: Ptr<u64>,
+    limit: i64,
+    late: Ptr<i64>,
+    rank: i32,
+    ranks: i32,
+    batch: i32,
+    heads: i32,
+    kv_heads: i32,
+    chunks: i32,
+    tokens: i32,
+    section: i32,
+    segment: i32,
+    together: i32,
+    pause: i32,
+    of_chunk: i32,
+    own_blocks: i32,
+    own_rest: i32,
+    all_blocks: i32,
+    all_rest: i32,
+    before_blocks: i32,
+    before_rest: i32,
+    behind_blocks: i32,
+    behind_rest: i32,
+    log2_scale: f32,
+) {
+    assume((batch > 0) & (heads > 0) & (kv_heads > 0) & (chunks > 0) & (tokens > 0));
+    assume((segment > 0) & (together > 0));
+    let patience = Patience { limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], patience);
+    let queries = GROUPS * ROWS;
+    let sent = Sent {
+        lines: batch * kv_heads,
+        chunks,
+        tokens,
+        segment,
+    };
+    let problem = Shards {
+        maps: [q, k, v, all_k, all_v],
+        out,
+        lse,
+        tiles: Tiles::new(cdiv(tokens, queries) * chunks, heads * batch, section),
+        heads,
+        kv_heads,
+        log2_scale,
+        is_causal: CAUSAL,
+        tile: [queries, KEYS],
+        seen: Seen {
+            of_chunk,
+            own: [own_blocks, own_rest],
+            all: [all_blocks, all_rest],
+            before: [before_blocks, before_rest],
+            behind: [behind_blocks, behind_rest],
+        },
+        sent,
+        mail,
+        sender: Sender::alloc(
+            [k_pieces, v_pieces],
+            [D, DV],
+            received_of,
+            [together, pause],
+        ),
+    };
+    let shape = Shape {
+        depth: D,
+        values: DV,
+        keys: KEYS,
+        turns: TURNS,
+        is_lazy: CAUSAL && D == 64,
+        registers: registers(GROUPS, D),
+    };
+    attend::<T, Shards<T>, GROUPS>(problem, shape, counter);
+}
