@@ -55,6 +55,27 @@ fn figures_are_kept_and_compared_with() {
         "nothing was timed: {}",
         said.stdout
     );
-    bench("--save before").ends_with(0);
+    // What the other machine was measured at stays beside it.
+    bench("--save before")
+        .ends_with(0)
+        .says(&["2 runs kept in "]);
+    let lines = std::fs::read_to_string(&kept).expect("it is kept");
+    assert_eq!(lines.matches("\"host\":\"elsewhere\"").count(), 1);
     bench("--against before --most-loss 1000").ends_with(0);
+    bench("--save before")
+        .ends_with(0)
+        .says(&["2 runs kept in "]);
+
+    // A line that is cut off is no reason to lose the others.
+    std::fs::write(&kept, format!("{lines}{{\"case\":")).expect("written");
+    bench("--save before").ends_with(2).says(&[
+        "the baseline `before` cannot be added to: ",
+        "before.jsonl:3: ",
+        "delete the file",
+    ]);
+    assert!(
+        std::fs::read_to_string(&kept)
+            .expect("it is kept")
+            .starts_with(&lines)
+    );
 }

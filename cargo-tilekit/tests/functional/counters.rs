@@ -220,7 +220,7 @@ fn times_and_rooflines_are_drawn() {
     stand_ins.bench(&package, &[], &draw).ends_with(0).prints(&[
         "twice n=1000",
         "Roofline of NVIDIA Fake: memory 3.35 TB/s, FP32 cores 67 TFLOP/s",
-        "at 0.1 FLOP/B, ",
+        "at 0.125 FLOP/B, ",
         " FLOP/B by the DRAM bytes counted, ",
     ]);
     for (path, title) in [

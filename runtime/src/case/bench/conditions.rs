@@ -42,19 +42,22 @@ impl Conditions {
         self.range(|moment| moment.celsius)
     }
 
-    /// What held its clocks back, each with the share of the moments at which it did.
-    pub fn throttles(&self) -> Vec<(&'static str, f64)> {
+    /// What held its clocks back, each with the share of those moments at which it did that the driver gave reasons of; none where it gave none at all.
+    pub fn throttles(&self) -> Option<Vec<(&'static str, f64)>> {
         let reasons: Vec<_> = self
             .moments
             .iter()
             .filter_map(|moment| moment.reasons)
             .collect();
+        if reasons.is_empty() {
+            return None;
+        }
         let share = |bit| {
             let held = reasons.iter().filter(|reasons| reasons.has(bit)).count();
             held as f64 / reasons.len() as f64
         };
         let all = THROTTLES.iter().map(|&(bit, name)| (name, share(bit)));
-        all.filter(|(_, share)| *share > 0.0).collect()
+        Some(all.filter(|(_, share)| *share > 0.0).collect())
     }
 
     fn range(&self, of: impl Fn(&Moment) -> Option<u32>) -> Option<[u32; 3]> {
@@ -67,7 +70,8 @@ impl Conditions {
 /// Asks the management library while somebody is at work, on a thread of its own.
 pub(super) struct Sampler {
     at_work: Arc<AtomicUsize>,
-    thread: JoinHandle<Vec<(usize, Moment)>>,
+    /// None when it was joined.
+    thread: Option<JoinHandle<Vec<(usize, Moment)>>>,
     power_limit_watts: u32,
 }
 
@@ -91,9 +95,16 @@ impl Sampler {
         };
         Some(Sampler {
             at_work,
-            thread,
+            thread: Some(thread),
             power_limit_watts,
         })
+    }
+
+    /// Ends the thread, and gives what it has seen.
+    fn join(&mut self) -> Vec<(usize, Moment)> {
+        self.at_work.store(OVER, Ordering::Release);
+        let thread = self.thread.take();
+        thread.map_or_else(Vec::new, |thread| thread.join().unwrap_or_default())
     }
 
     /// Contestant number `at` is at work until what this gives is dropped.
@@ -103,9 +114,8 @@ impl Sampler {
     }
 
     /// The conditions of each of so many contestants.
-    pub(super) fn end(self, contestants: usize) -> Vec<Option<Conditions>> {
-        self.at_work.store(OVER, Ordering::Release);
-        let all = self.thread.join().unwrap_or_default();
+    pub(super) fn end(mut self, contestants: usize) -> Vec<Option<Conditions>> {
+        let all = self.join();
         let of = |at: usize| {
             let moments = all.iter().filter(|(who, _)| *who == at);
             Some(Conditions {
@@ -114,6 +124,13 @@ impl Sampler {
             })
         };
         (0..contestants).map(of).collect()
+    }
+}
+
+/// A failure of what is timed ends the questions too.
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.join();
     }
 }
 
@@ -174,7 +191,7 @@ mod tests {
         assert_eq!(conditions.watts(), Some([300, 700, 700]));
         assert_eq!(conditions.celsius(), None);
         let throttles = [("the power limit", 0.5), ("heat", 0.25)];
-        assert_eq!(conditions.throttles(), throttles);
-        assert_eq!(Conditions::default().throttles(), []);
+        assert_eq!(conditions.throttles().as_deref(), Some(&throttles[..]));
+        assert_eq!(Conditions::default().throttles(), None);
     }
 }

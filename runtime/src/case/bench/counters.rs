@@ -108,6 +108,9 @@ fn plan(context: &Context) -> Result<Plan> {
 /// The most kernels that one part launches: a library's product takes a few.
 const MOST_KERNELS: usize = 16;
 
+/// The most passes: what is counted takes some ten.
+const MOST_PASSES: usize = 200;
+
 /// Who is counted: the name, the launch, and the code whose lines are known.
 pub(super) type Counted<'p, 'a> = (&'p str, &'p LaunchCopy<'a>, Option<&'p Reloaded>);
 
@@ -134,6 +137,13 @@ pub(super) fn count(
         let mut session = Session::open(&plan, context, MOST_KERNELS)?;
         let mut passes = 0;
         while !session.is_done() {
+            if passes == MOST_PASSES {
+                return Err(Error::from(machine::cupti::Failure {
+                    call: "cuptiRangeProfilerStop",
+                    code: 0,
+                    text: format!("`{name}`: after {passes} passes not everything is counted"),
+                }));
+            }
             let _watchdog = Watchdog::start(name, limit);
             session.start()?;
             launch(stream, passes % copies)?;

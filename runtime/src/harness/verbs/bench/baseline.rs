@@ -22,16 +22,37 @@ pub(super) struct Baselines {
     hot: bool,
     most_loss: f64,
     against: Option<(String, Vec<Value>)>,
-    saved: Option<(PathBuf, Vec<Value>)>,
+    saved: Option<Saved>,
     compared: usize,
     lost: usize,
+}
+
+/// A baseline that is added to.
+struct Saved {
+    path: PathBuf,
+    /// What it has, of this machine and of others.
+    kept: Vec<Value>,
+    new: Vec<Value>,
+}
+
+impl Saved {
+    /// The baseline of this file, which may not be there yet.
+    fn open(path: PathBuf) -> Result<Saved, String> {
+        let kept = if path.exists() {
+            read(&path)?
+        } else {
+            Vec::new()
+        };
+        let new = Vec::new();
+        Ok(Saved { path, kept, new })
+    }
 }
 
 impl Baselines {
     /// Reads what the request names.
     ///
     /// # Errors
-    /// A baseline that is not there or was measured on another machine: said before anything is timed.
+    /// A baseline that is not there, cannot be read, or was measured on other machines alone: said before anything is timed.
     pub(super) fn open(
         context: &Context,
         request: &BenchRequest,
@@ -59,27 +80,33 @@ impl Baselines {
                         .with_help(help),
                 )
             })?;
-            if let Some(other) = kept
-                .iter()
-                .map(|kept| &kept["machine"])
-                .find(|kept| **kept != machine)
-            {
+            let (ours, others): (Vec<Value>, Vec<Value>) = kept
+                .into_iter()
+                .partition(|kept| kept["machine"] == machine);
+            if let (true, Some(other)) = (ours.is_empty(), others.first()) {
                 let text = format!("the baseline `{name}` was measured on another machine");
                 let remark = Remark::error(text)
-                    .with_note(format!("then: {}", shown(other)))
+                    .with_note(format!("then: {}", shown(&other["machine"])))
                     .with_note(format!("now: {}", shown(&machine)));
                 return Err(refuse(remark.with_help(
                     "measure both on one: times of two machines cannot be compared",
                 )));
             }
-            against = Some((name.clone(), kept));
+            against = Some((name.clone(), ours));
         }
+        let saved = match &request.save {
+            Some(name) => Some(Saved::open(path(name)).map_err(|error| {
+                let text = format!("the baseline `{name}` cannot be added to: {error}");
+                refuse(Remark::error(text).with_help("delete the file to begin anew"))
+            })?),
+            None => None,
+        };
         Ok(Baselines {
             machine,
             hot: request.hot,
             most_loss: f64::from(request.most_loss_percent) / 100.0,
             against,
-            saved: request.save.as_ref().map(|name| (path(name), Vec::new())),
+            saved,
             compared: 0,
             lost: 0,
         })
@@ -108,8 +135,8 @@ impl Baselines {
                 }
             }
         }
-        if let Some((_, saved)) = &mut self.saved {
-            saved.push(entry);
+        if let Some(saved) = &mut self.saved {
+            saved.new.push(entry);
         }
     }
 
@@ -130,14 +157,16 @@ impl Baselines {
                 context.speaker.remark(&Remark::note(text));
             }
         }
-        let Some((path, new)) = self.saved.filter(|(_, new)| !new.is_empty()) else {
+        let Some(saved) = self.saved.filter(|saved| !saved.new.is_empty()) else {
             return exit;
         };
-        let mut all = read(&path).unwrap_or_default();
+        let path = saved.path;
+        let mut all = saved.kept;
         all.retain(|kept| {
-            kept["machine"] == self.machine && !new.iter().any(|new| is_of(kept, new))
+            let is_replaced = |new| kept["machine"] == self.machine && is_of(kept, new);
+            !saved.new.iter().any(is_replaced)
         });
-        all.extend(new);
+        all.extend(saved.new);
         let lines: Vec<String> = all.iter().map(Value::to_string).collect();
         let text = format!("{}\n", lines.join("\n"));
         match files::write_whole(&path, text.as_bytes()) {

@@ -29,9 +29,11 @@ pub(super) fn text(conditions: &Conditions) -> Option<String> {
             .map(|[_, _, most]| format!("{most} °C")),
     );
     let text = parts.join(", ");
+    let Some(throttles) = conditions.throttles() else {
+        return Some(text + "; the driver does not say what holds clocks back");
+    };
     let moments = conditions.moments();
-    let held: Vec<String> = conditions
-        .throttles()
+    let held: Vec<String> = throttles
         .iter()
         .map(|(reason, share)| format!("{reason} ({:.0} % of {moments} moments)", share * 100.0))
         .collect();
@@ -44,11 +46,11 @@ pub(super) fn text(conditions: &Conditions) -> Option<String> {
 
 /// For machines: the lowest, the median and the highest of each.
 pub(super) fn event(conditions: &Conditions) -> Value {
-    let throttles: serde_json::Map<String, Value> = conditions
-        .throttles()
-        .into_iter()
-        .map(|(reason, share)| (reason.to_string(), share.into()))
-        .collect();
+    let throttles = conditions.throttles().map(|throttles| {
+        let each = throttles.into_iter();
+        each.map(|(reason, share)| (reason.to_string(), share.into()))
+            .collect::<serde_json::Map<String, Value>>()
+    });
     json!({
         "moments": conditions.moments(), "sm_mhz": conditions.sm_mhz(), "memory_mhz": conditions.memory_mhz(),
         "watts": conditions.watts(), "power_limit_watts": conditions.power_limit_watts, "celsius": conditions.celsius(),

@@ -181,14 +181,15 @@ fn draw(context: &Context, request: &BenchRequest, charts: &Charts) -> Exit {
     let mut exit = Exit::Success;
     let mut show = |path: &Path, (text, svg): (String, String)| {
         let speaker = &context.speaker;
+        if let Err(error) = files::write_whole(path, svg.as_bytes()) {
+            exit = unwritten(&error, speaker);
+            return;
+        }
         speaker.tell(
             &text,
             || json!({ "reason": "tilekit-picture", "file": path }),
         );
-        match files::write_whole(path, svg.as_bytes()) {
-            Ok(()) => speaker.remark(&Remark::note(format!("drawn in {}", path.display()))),
-            Err(error) => exit = unwritten(&error, speaker),
-        }
+        speaker.remark(&Remark::note(format!("drawn in {}", path.display())));
     };
     if charts.is_empty() {
         return Exit::Success;

@@ -1,9 +1,11 @@
 //! The roofline: operations a second over operations a byte, both in powers of ten, below what memory and cores can do.
 
+mod axis;
 mod picture;
 
 use std::fmt::Write;
 
+use self::axis::{decades, digits, number, place, powers};
 use super::{Mark, Work};
 
 /// A line that nothing goes above.
@@ -86,7 +88,7 @@ impl<'w> Roof<'w> {
             (Vec::new(), Vec::<Ceiling>::new(), Vec::new());
         let mut terabytes_per_second = None;
         for (run, work) in works.iter().enumerate() {
-            let (Some(flops), Some(bytes), Some(roofline)) =
+            let (Some(flops @ 1..), Some(bytes @ 1..), Some(roofline)) =
                 (work.flops, work.moved_bytes, work.roofline)
             else {
                 outside.push(work);
@@ -98,7 +100,7 @@ impl<'w> Roof<'w> {
             for (at, mark) in work.marks.iter().enumerate() {
                 let teraflops = flops as f64 / mark.ms / 1e9;
                 let mut point = |bytes: u64, is_counted| {
-                    let intensity = flops as f64 / bytes.max(1) as f64;
+                    let intensity = flops as f64 / bytes as f64;
                     points.push(Point {
                         work,
                         mark,
@@ -110,7 +112,8 @@ impl<'w> Roof<'w> {
                     });
                 };
                 point(bytes, false);
-                if let Some(counted) = mark.counted_bytes {
+                // Tensors that stay in L2 have no intensity by the bytes of DRAM.
+                if let Some(counted @ 1..) = mark.counted_bytes {
                     point(counted, true);
                 }
             }
@@ -165,8 +168,10 @@ impl<'w> Roof<'w> {
             ""
         };
         format!(
-            "{}: {teraflops:.1} TFLOP/s at {intensity:.1} FLOP/B{bytes}, {share:.0} % of the roof",
-            mark.name
+            "{}: {} TFLOP/s at {} FLOP/B{bytes}, {share:.0} % of the roof",
+            mark.name,
+            digits(*teraflops),
+            digits(*intensity)
         )
     }
 
@@ -245,11 +250,10 @@ impl<'w> Roof<'w> {
     /// Powers of ten below the grid.
     fn axis(&self) -> String {
         let mut letters = vec![' '; COLUMNS + 8];
-        for power in self.intensities[0] as i32..=self.intensities[1].floor() as i32 {
-            let value = 10_f64.powi(power);
+        for value in powers(self.intensities) {
             let at = place(value, self.intensities, COLUMNS);
-            for (shift, letter) in number(value).chars().enumerate() {
-                letters[at + shift] = letter;
+            for (letter, written) in letters[at..].iter_mut().zip(number(value).chars()) {
+                *letter = written;
             }
         }
         let text: String = letters.into_iter().collect();
@@ -281,31 +285,3 @@ impl<'w> Roof<'w> {
 /// Of a terminal's picture.
 const COLUMNS: usize = 72;
 const ROWS: usize = 21;
-
-/// Exponents of ten around all of these: from a whole one, at most five below the highest, to a little above it.
-fn decades(values: impl Iterator<Item = f64>) -> [f64; 2] {
-    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-    for value in values {
-        low = low.min(value.log10());
-        high = high.max(value.log10());
-    }
-    [low.floor().max(high.floor() - 4.0), high + 0.1]
-}
-
-/// Where a value lies between two powers of ten.
-fn share(value: f64, [low, high]: [f64; 2]) -> f64 {
-    ((value.log10() - low) / (high - low)).clamp(0.0, 1.0)
-}
-
-fn place(value: f64, range: [f64; 2], cells: usize) -> usize {
-    (share(value, range) * (cells - 1) as f64).round() as usize
-}
-
-/// `0.1`, `10`, `1000`.
-fn number(value: f64) -> String {
-    if value >= 1.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value}")
-    }
-}

@@ -1,7 +1,8 @@
 //! The roofline as SVG.
 
 use super::super::svg::{FAINT, Hold, INK, RULE, Svg, WIDTH, fitting};
-use super::{Point, Roof, number, share};
+use super::axis::{number, share, ticks};
+use super::{Point, Roof};
 
 /// Colours of runs, in turn (Okabe and Ito: told apart by all eyes).
 const COLOURS: [&str; 7] = [
@@ -154,16 +155,4 @@ impl Roof<'_> {
             y += 19.0;
         }
     }
-}
-
-/// Numbers of an axis: powers of ten, and between few of them twice and five times as much.
-fn ticks([low, high]: [f64; 2]) -> Vec<f64> {
-    let steps: &[f64] = if high - low < 2.5 {
-        &[1.0, 2.0, 5.0]
-    } else {
-        &[1.0]
-    };
-    let powers = low as i32..=high.floor() as i32;
-    let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)));
-    all.filter(|value| value.log10() <= high).collect()
 }
