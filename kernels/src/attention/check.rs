@@ -163,10 +163,7 @@ pub(super) fn extents<T: DeviceElement>(
 /// Checks that the shapes of Q, K and V fit together.
 fn check_shapes([q, k, v]: [[usize; 4]; 3]) -> Result<()> {
     let names = ["batch", "heads", "tokens", "depth"];
-    for (dim, name) in names.iter().enumerate() {
-        let found = || format!("{name} {}", q[dim]);
-        expect(q[dim] > 0, "q", found, format!("{name} of 1 or more"))?;
-    }
+    check_not_empty("q", q, &names)?;
     let found = |name: &str, is: usize| format!("{name} {is}");
     expect(
         k[0] == q[0],
@@ -242,6 +239,19 @@ pub(super) fn check_strides<T: DeviceElement>(
 fn check_depths<T: Operand>(depths: [usize; 2]) -> Result<()> {
     let built = masked::<T, Plain>();
     check_built(depths, built.iter().map(|row| row.depths))
+}
+
+/// Checks that the first dimensions of a tensor, which have these names, have an extent.
+pub(super) fn check_not_empty(
+    argument: &'static str,
+    extents: [usize; 4],
+    names: &[&str],
+) -> Result<()> {
+    for (extent, name) in extents.into_iter().zip(names) {
+        let found = || format!("{name} {extent}");
+        expect(extent > 0, argument, found, format!("{name} of 1 or more"))?;
+    }
+    Ok(())
 }
 
 /// Checks that depths are among those that are built.

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::call::{NewTokens, Rotary};
 use super::kernel::{AppendForm, RotaryForm, Scaling};
-use crate::attention::check::{MOST, check_strides, extents};
+use crate::attention::check::{MOST, check_not_empty, check_strides, extents};
 use crate::attention::decode::call::Cache;
 use crate::attention::decode::check::{check_lengths_of_cache, check_pages, check_scales};
 use crate::attention::decode::table::{CacheElement, is_scaled};
@@ -71,16 +71,7 @@ fn check_shapes<T: Operand, C: CacheElement<T>>(
     of_new: [usize; 4],
     of_cache: [usize; 4],
 ) -> Result<()> {
-    let names = ["batch", "heads", "tokens", "depth"];
-    for (extent, name) in of_new.into_iter().zip(names) {
-        let found = || format!("{name} {extent}");
-        expect(
-            extent > 0,
-            "new.keys",
-            found,
-            format!("{name} of 1 or more"),
-        )?;
-    }
+    check_not_empty("new.keys", of_new, &["batch", "heads", "tokens", "depth"])?;
     let depth = of_new[3];
     expect(
         DEPTHS.contains(&depth),
@@ -95,15 +86,7 @@ fn check_shapes<T: Operand, C: CacheElement<T>>(
         || format!("shape {of_values:?}"),
         format!("{of_new:?}, that of new.keys"),
     )?;
-    for (extent, name) in of_cache.into_iter().zip(["pages", "heads", "tokens"]) {
-        let found = || format!("{name} {extent}");
-        expect(
-            extent > 0,
-            "cache.keys",
-            found,
-            format!("{name} of 1 or more"),
-        )?;
-    }
+    check_not_empty("cache.keys", of_cache, &["pages", "heads", "tokens"])?;
     for (dim, name) in [(1, "heads"), (3, "depth")] {
         expect(
             of_cache[dim] == of_new[dim],

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::call::Upstream;
 use super::table::passes;
-use crate::attention::check::{Checked, check, check_strides, extents};
+use crate::attention::check::{Checked, check, check_built, check_strides, extents};
 use crate::attention::error::{Result, expect};
 use crate::attention::options::Options;
 use crate::attention::overlap::{Elements, Overlap};
@@ -21,7 +21,8 @@ pub(super) fn check_backward<T: Operand>(
 ) -> Result<Checked> {
     let Upstream { out, lse, dout } = upstream;
     let checked = check(qkv, out, lse, options)?;
-    check_depths::<T>(checked.sizes.depths)?;
+    let built = passes::<T>();
+    check_built(checked.sizes.depths, built.iter().map(|row| row.depths))?;
     let like = |name: &'static str, view: &TensorView<'_, T>, of: &TensorView<'_, T>| {
         let (found, expected) = (extents(name, view)?, &of.place().shape);
         let is_same = found[..] == expected[..];
@@ -60,19 +61,4 @@ pub(super) fn check_backward<T: Operand>(
         }
     }
     Ok(checked)
-}
-
-fn check_depths<T: Operand>(depths: [usize; 2]) -> Result<()> {
-    let built: Vec<[usize; 2]> = passes::<T>().iter().map(|row| row.depths).collect();
-    let list: Vec<String> = built
-        .iter()
-        .map(|[depth, values]| format!("{depth}/{values}"))
-        .collect();
-    let [depth, values] = depths;
-    expect(
-        built.contains(&depths),
-        "q",
-        || format!("depth {depth} with values of {values}"),
-        format!("one that is built (depth/values): {}", list.join(", ")),
-    )
 }

@@ -4,7 +4,9 @@ use tilekit::prelude::*;
 
 use super::call::{Cache, CacheScales};
 use super::table::{CacheElement, caches, is_scaled};
-use crate::attention::check::{MOST, check_results, check_strides, extents};
+use crate::attention::check::{
+    MOST, check_built, check_not_empty, check_results, check_strides, extents,
+};
 use crate::attention::error::{Result, expect};
 use crate::attention::modifier::Plain;
 use crate::attention::options::Options;
@@ -34,20 +36,8 @@ pub(in crate::attention) fn check_decode<T: Operand, C: CacheElement<T>>(
     let of_v = extents("cache.values", cache.values)?;
     let of_out = extents("out", out)?;
     let [batch, heads, queries, depth] = of_q;
-    let names = ["batch", "heads", "tokens", "depth"];
-    for (extent, name) in of_q.into_iter().zip(names) {
-        let found = || format!("{name} {extent}");
-        expect(extent > 0, "q", found, format!("{name} of 1 or more"))?;
-    }
-    for (extent, name) in of_k.into_iter().zip(["pages", "heads", "tokens"]) {
-        let found = || format!("{name} {extent}");
-        expect(
-            extent > 0,
-            "cache.keys",
-            found,
-            format!("{name} of 1 or more"),
-        )?;
-    }
+    check_not_empty("q", of_q, &["batch", "heads", "tokens", "depth"])?;
+    check_not_empty("cache.keys", of_k, &["pages", "heads", "tokens"])?;
     let kv_heads = of_k[1];
     expect(
         heads.is_multiple_of(kv_heads),
@@ -94,19 +84,7 @@ pub(in crate::attention) fn check_decode<T: Operand, C: CacheElement<T>>(
 
 fn check_instances<T: Operand, C: CacheElement<T>>(depths: [usize; 2], group: usize) -> Result<()> {
     let instances = caches::<T, C, Plain>();
-    let mut built: Vec<[usize; 2]> = instances.iter().map(|row| row.instance.depths).collect();
-    built.dedup();
-    let list: Vec<String> = built
-        .iter()
-        .map(|[depth, values]| format!("{depth}/{values}"))
-        .collect();
-    let [depth, values] = depths;
-    expect(
-        built.contains(&depths),
-        "q",
-        || format!("depth {depth} with values of {values}"),
-        format!("one that is built (depth/values): {}", list.join(", ")),
-    )?;
+    check_built(depths, instances.iter().map(|row| row.instance.depths))?;
     let most = instances
         .iter()
         .map(|row| row.instance.tile.pack)

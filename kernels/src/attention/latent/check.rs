@@ -4,7 +4,9 @@ use tilekit::prelude::*;
 
 use super::call::LatentCache;
 use super::shape::{HALF, PAGE, ROPE};
-use crate::attention::check::{MOST, Strides, check_results, check_strides, extents};
+use crate::attention::check::{
+    MOST, Strides, check_not_empty, check_results, check_strides, extents,
+};
 use crate::attention::decode::check::{check_lengths_of_cache, pages_of_a_sequence};
 use crate::attention::error::{Result, expect};
 use crate::attention::table::Operand;
@@ -99,10 +101,7 @@ pub(super) fn check_latent<T: Operand>(
 
 /// The extents of q.
 fn check_queries(of_q: [usize; 4]) -> Result<[usize; 4]> {
-    for (extent, name) in of_q.into_iter().zip(["batch", "heads", "tokens"]) {
-        let found = || format!("{name} {extent}");
-        expect(extent > 0, "q", found, format!("{name} of 1 or more"))?;
-    }
+    check_not_empty("q", of_q, &["batch", "heads", "tokens"])?;
     let [_, heads, _, depth] = of_q;
     let [columns, of_values] = DEPTHS;
     expect(
