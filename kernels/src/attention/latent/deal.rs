@@ -59,7 +59,7 @@ pub(super) struct Piece {
 }
 
 /// The pieces of a sequence.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Aggregate)]
 pub(super) struct Pieces {
     /// The number of the first.
     pub(super) first: Scalar<i32>,

@@ -56,20 +56,21 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>>(
 ) {
     assume((batch > 0) & (heads > 0) & (queries > 0) & (table_row > 0));
     assume((row_tiles > 0) & (token_rows > 0) & (head_rows > 0));
-    // Barriers are there before the launch in front has ended.
+    // Barriers are there before the launch in front has ended. What follows begins when that has ended for all CTAs, so that `merge_latent` may read lengths before it waits.
     let tiles = LatentTiles::<T>::alloc();
-    launch_dependents();
+    let (parts, part) = (num_programs(0) / row_tiles, program_id(0) / row_tiles);
+    let tile = program_id(0) % row_tiles;
     launch_wait();
+    launch_dependents();
     let deal = |warps: usize| Deal {
         lengths,
         batch,
-        parts: num_programs(0) / row_tiles,
+        parts,
         room: table_row * PAGE,
         warps,
     };
-    let part = program_id(0) / row_tiles;
     let rows = LatentRows {
-        tile: program_id(0) % row_tiles,
+        tile,
         heads,
         queries,
         token_rows,

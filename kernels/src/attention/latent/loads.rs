@@ -91,8 +91,14 @@ impl<T: Element> LatentMaps<T> {
                 entry.mask(is_there).other(-1).load()
             };
             let mut pages = [page_of(piece.from, 0), page_of(piece.from, 1)];
+            // The first Q is on its way while the table is read. Later ones wait for the end of the piece before, which blocks of the cache need not.
+            if piece.round == 0 {
+                self.load_queries(tiles, piece.round, piece.sequence, tile);
+            }
             self.load_step(tiles, piece.fill, pages);
-            self.load_queries(tiles, piece.round, piece.sequence, tile);
+            if piece.round > 0 {
+                self.load_queries(tiles, piece.round, piece.sequence, tile);
+            }
             pages = [page_of(piece.from + 1, 0), page_of(piece.from + 1, 1)];
             for number in range(piece.from + 1, piece.to) {
                 let next = [page_of(number + 1, 0), page_of(number + 1, 1)];

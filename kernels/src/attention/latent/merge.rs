@@ -27,7 +27,6 @@ pub fn merge_latent<T: Float, const DV: usize, const COLUMNS: usize>(
 ) {
     assume((batch > 0) & (heads > 0) & (queries > 0) & (parts > 0));
     launch_dependents();
-    launch_wait();
     let deal = Deal {
         lengths,
         batch,
@@ -40,9 +39,14 @@ pub fn merge_latent<T: Float, const DV: usize, const COLUMNS: usize>(
     // There is nothing to do where no sequence is cut.
     let rows = select(share.is_whole, 0, all);
     let (of_sequence, first_column) = (heads * queries, program_id(1) * COLUMNS);
+    // Lengths are older than the launch in front, which has waited for them before this one could begin: what the first row has to merge is known when that ends.
+    let mut pieces = deal.pieces(program_id(0) / of_sequence, share.steps);
+    launch_wait();
     for row in range(program_id(0), rows).step(num_programs(0)) {
         let (sequence, line) = (row / of_sequence, row % of_sequence);
-        let pieces = deal.pieces(sequence, share.steps);
+        if row != program_id(0) {
+            pieces = deal.pieces(sequence, share.steps);
+        }
         if pieces.count > 1 {
             let lines = Lines {
                 sums: sums + first_column,
