@@ -49,7 +49,8 @@ fn a_cooperative_kernel_reads_back() {
 fn memory_of_other_ranks_reads_back() {
     let text = "\
 kernel @k(%table: ptr<u64> {divisor=16}, %rank: i32) warps(1) stage(resolved) {
-  %at = ptr_add %table, %rank : ptr<u64>
+  %all = peer_table %table : ptr<u64>
+  %at = ptr_add %all, %rank : ptr<u64>
   %address = load %at : u64
   %peer = peer_ptr %address : ptr<f32>
   %one = constant {value=1.0} : f32
@@ -63,8 +64,45 @@ kernel @k(%table: ptr<u64> {divisor=16}, %rank: i32) warps(1) stage(resolved) {
     assert_eq!(verify(&func, Stage::Resolved).to_string(), "");
     let wrong = text.replace("peer_ptr %address", "peer_ptr %rank");
     let func = parse("k.tile", &wrong).unwrap();
-    let expected = "error[TK0025]: `peer_ptr` makes a pointer of a `u64`\n  --> k.tile:4:3";
+    let expected = "error[TK0025]: `peer_ptr` makes a pointer of a `u64`\n  --> k.tile:5:3";
     assert_eq!(verify(&func, Stage::Resolved).to_string(), expected);
+    let wrong = text.replace("peer_table %table : ptr<u64>", "peer_table %rank : i32");
+    let func = parse("k.tile", &wrong).unwrap();
+    let found = verify(&func, Stage::Resolved).to_string();
+    let expected = "error[TK0025]: `peer_table` takes a pointer to `u64`\n  --> k.tile:2:3";
+    assert!(found.starts_with(expected), "{found}");
+}
+
+#[test]
+fn polls_read_back() {
+    let text = "\
+#blocked = Blocked([1], [32], [1], [0])
+kernel @k(%flags: ptr<i32>, %limit: i64, %n: i32) warps(1) stage(resolved) {
+  %s = splat %flags : tensor<64xptr<i32>, #blocked>
+  %i = arange {start=0, end=64} : tensor<64xi32, #blocked>
+  %p = ptr_add %s, %i : tensor<64xptr<i32>, #blocked>
+  %most = splat %n : tensor<64xi32, #blocked>
+  %m = compare %i, %most {op=lt} : tensor<64xi1, #blocked>
+  %one = constant {value=1} : i32
+  %seen = atomic_poll %p, mask=%m, within=%limit {semantics=acquire, scope=sys} (%x: i32) {
+    %done = compare %x, %one {op=ge} : i1
+    yield [%done]
+  } : tensor<64xi32, #blocked>
+  %last = atomic_poll %flags {semantics=relaxed} (%y: i32) {
+    %over = compare %y, %one {op=ge} : i1
+    yield [%over]
+  } : i32
+  return
+}
+";
+    let func = parse("k.tile", text).unwrap();
+    assert_eq!(print(&func), text);
+    assert_eq!(verify(&func, Stage::Resolved).to_string(), "");
+    let wrong = text.replace("%limit: i64", "%limit: i32");
+    let func = parse("k.tile", &wrong).unwrap();
+    let found = verify(&func, Stage::Resolved).to_string();
+    let expected = "error[TK0025]: the limit of `atomic_poll` is one `i64`, in nanoseconds";
+    assert!(found.starts_with(expected), "{found}");
 }
 
 #[test]

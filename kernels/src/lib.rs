@@ -22,7 +22,7 @@ pub mod convolution;
 mod error;
 mod handles;
 pub mod parallel;
-mod patience;
 mod philox;
 pub mod products;
 pub mod training;
+mod wait_limit;

@@ -9,10 +9,14 @@ use std::time::Duration;
 
 use tilekit::prelude::*;
 use tilekit::{EmulatorOptions, TensorView, World};
-use tilekit_kernels::parallel::Parallel;
-use tilekit_kernels::products::{Operand, ResultOf};
+use tilekit_kernels::parallel::{Options, Parallel, ReducePlan, Variant};
+use tilekit_kernels::products::{Activation, Operand, ResultOf};
 
+/// Emulated devices; with `TILEKIT_TEST_DEVICE=cuda` GPUs, two at most.
 fn world(ranks: usize, seed: u64) -> World {
+    if std::env::var("TILEKIT_TEST_DEVICE").is_ok_and(|device| device == "cuda") {
+        return World::cuda(ranks.min(2)).unwrap();
+    }
     let options = EmulatorOptions {
         seed,
         ..EmulatorOptions::default()
@@ -21,7 +25,7 @@ fn world(ranks: usize, seed: u64) -> World {
 }
 
 /// An element of a test's matrices.
-trait Whole: Operand + ResultOf<Self> {
+trait Whole: Operand + ResultOf<Self> + Float {
     fn of(number: f32) -> Self;
     fn back(self) -> f64;
 }
@@ -155,22 +159,47 @@ fn scatters<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shap
     }
 }
 
-fn reduces<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shape) {
+/// Which of the plans of a sum are taken.
+#[derive(Clone, Copy)]
+enum By {
+    /// That with the least time.
+    First,
+    /// That by which sums pass from rank to rank.
+    TwoShot,
+    All,
+}
+
+/// M is that of the sum.
+fn reduces<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shape, by: By) {
     let (ranks, [m, n, k]) = (world.ranks(), size);
-    let a = Matrices::<T>::new(world, [ranks * m, k], lies[0], 1);
+    let a = Matrices::<T>::new(world, [m, k], lies[0], 1);
     let b = Matrices::<T>::new(world, [k, n], lies[1], 20);
-    let c = Matrices::<T>::of(world, [ranks * m, n], lies[2], |_, _| f32::NAN);
-    parallel
-        .multiply_reduce(&a.views(), &b.views(), &c.views())
-        .unwrap();
-    world.synchronize().unwrap();
+    let (of_a, of_b) = (a.views(), b.views());
+    let c = || Matrices::<T>::of(world, [m, n], lies[2], |_, _| f32::NAN);
+    let plans = parallel.reduce_plans(&of_a, &of_b, &c().views()).unwrap();
     let ranks_of = a.rows().into_iter().zip(b.rows());
     let products: Vec<Vec<Vec<f64>>> = ranks_of.map(|(a, b)| product(&a, &b, n)).collect();
-    for (rank, c) in c.rows().iter().enumerate() {
-        for (i, row) in c.iter().enumerate() {
-            let sum = |j: usize| products.iter().map(|of| of[i][j]).sum::<f64>();
-            let want: Vec<f64> = (0..n).map(sum).collect();
-            assert_eq!(row, &want, "{size:?}: row {i} on rank {rank} of {ranks}");
+    let is_taken = |at: usize, plan: &ReducePlan| match by {
+        By::First => at == 0,
+        By::TwoShot => matches!(plan.variant, Variant::TwoShot(_)),
+        By::All => true,
+    };
+    let taken = plans.iter().enumerate();
+    for (_, plan) in taken.filter(|(at, plan)| is_taken(*at, plan)) {
+        let c = c();
+        let (both, options) = ([&of_a[..], &of_b[..]], Options::default());
+        let called = parallel.multiply_reduce_planned(both, &c.views(), &options, plan);
+        called.unwrap();
+        world.synchronize().unwrap();
+        for (rank, c) in c.rows().iter().enumerate() {
+            for (i, row) in c.iter().enumerate() {
+                let sum = |j: usize| products.iter().map(|of| of[i][j]).sum::<f64>();
+                let want: Vec<f64> = (0..n).map(sum).collect();
+                assert_eq!(
+                    row, &want,
+                    "{plan}, {size:?}: row {i} on rank {rank} of {ranks}"
+                );
+            }
         }
     }
 }
@@ -220,10 +249,114 @@ fn all_numbers_of_ranks_multiply_and_reduce() {
     for (ranks, shapes) in &RANKS[1..] {
         let world = world(*ranks, *ranks as u64);
         let parallel = Parallel::new(&world);
-        for shape in *shapes {
-            reduces::<bf16>(&parallel, &world, *shape);
+        for ([m, n, k], lies) in *shapes {
+            let whole = ([ranks * m, *n, *k], *lies);
+            reduces::<bf16>(&parallel, &world, whole, By::TwoShot);
         }
     }
+}
+
+#[test]
+fn every_kernel_reduces_few_rows() {
+    let world = world(2, 3);
+    let parallel = Parallel::new(&world);
+    let lies = [Rows, Columns, Wide(3)];
+    reduces::<bf16>(&parallel, &world, ([18, 65, 72], lies), By::All);
+    let lies = [Wide(7), Rows, Columns];
+    reduces::<f16>(&parallel, &world, ([1, 129, 40], lies), By::First);
+}
+
+#[test]
+fn rows_of_a_sum_need_not_be_divided_evenly() {
+    for ranks in [3, 8] {
+        let world = world(ranks, ranks as u64);
+        let parallel = Parallel::new(&world);
+        let reduce = |size| reduces::<bf16>(&parallel, &world, (size, [Rows; 3]), By::First);
+        reduce([1, 72, 24]);
+        reduce([19, 9, 8]);
+    }
+}
+
+/// A bias, a residual and an activation, once for each element, by all kernels.
+#[test]
+fn sums_over_ranks_are_finished_once() {
+    let world = world(2, 10);
+    let parallel = Parallel::new(&world);
+    let (m, n, k) = (6, 40, 24);
+    let of = |shape, seed| Matrices::<bf16>::new(&world, shape, Rows, seed);
+    let (a, b, whole_b) = (of([2 * m, k], 1), of([k, n], 2), of([k, n], 5));
+    let (residual, part) = (of([2 * m, n], 3), of([m, n], 3));
+    // The same on both ranks, as of a layer that they divide.
+    let bias: Vec<bf16> = (0..n)
+        .map(|j| bf16::from_f32((j % 7) as f32 - 3.0))
+        .collect();
+    let devices = world.devices().iter();
+    let bias = devices.map(|device| Buffer::from_slice(device, &bias).unwrap());
+    let bias: Vec<Buffer<bf16>> = bias.collect();
+    let of_bias: Vec<&Buffer<bf16>> = bias.iter().collect();
+    let finished =
+        |sum: f64, j: usize, residual: f64| (sum + (j % 7) as f64 - 3.0 + residual).max(0.0);
+    let check = |c: &Matrices<bf16>,
+                 residual: &Matrices<bf16>,
+                 sum: &dyn Fn(usize, usize, usize) -> f64| {
+        let residuals = residual.rows();
+        for (rank, c) in c.rows().iter().enumerate() {
+            for (i, row) in c.iter().enumerate() {
+                let want = |j: usize| finished(sum(rank, i, j), j, residuals[rank][i][j]);
+                let want: Vec<f64> = (0..n).map(want).collect();
+                assert_eq!(row, &want, "row {i} on rank {rank}");
+            }
+        }
+    };
+    let nan = |shape| Matrices::<bf16>::of(&world, shape, Rows, |_, _| f32::NAN);
+    let ranks_of = a.rows().into_iter().zip(b.rows());
+    let products: Vec<Vec<Vec<f64>>> = ranks_of.map(|(a, b)| product(&a, &b, n)).collect();
+    let sum = |i: usize, j: usize| products.iter().map(|of| of[i][j]).sum::<f64>();
+
+    let whole = Matrices::<bf16>::of(&world, [2 * m, n], Rows, |_, at| (at % 3) as f32 - 1.0);
+    let of_whole = whole.views();
+    let options = Options {
+        bias: Some(&of_bias),
+        residual: Some(&of_whole),
+        activation: Activation::Relu,
+    };
+    let (of_a, of_b) = (a.views(), b.views());
+    for plan in parallel
+        .reduce_plans(&of_a, &of_b, &nan([2 * m, n]).views())
+        .unwrap()
+    {
+        let c = nan([2 * m, n]);
+        let called = parallel.multiply_reduce_planned([&of_a, &of_b], &c.views(), &options, &plan);
+        called.unwrap();
+        world.synchronize().unwrap();
+        check(&c, &whole, &|_, i, j| sum(i, j));
+    }
+
+    let of_part = part.views();
+    let options = Options {
+        residual: Some(&of_part),
+        ..options
+    };
+    let c = nan([m, n]);
+    let called = parallel.multiply_scatter_with(&of_a, &of_b, &c.views(), &options);
+    called.unwrap();
+    world.synchronize().unwrap();
+    check(&c, &part, &|rank, i, j| sum(rank * m + i, j));
+
+    let own = of([m, k], 1);
+    let of_residual = residual.views();
+    let options = Options {
+        residual: Some(&of_residual),
+        ..options
+    };
+    let c = nan([2 * m, n]);
+    let called =
+        parallel.gather_multiply_with(&own.views(), &whole_b.views(), &c.views(), &options);
+    called.unwrap();
+    world.synchronize().unwrap();
+    let all: Vec<Vec<f64>> = own.rows().concat();
+    let products: Vec<Vec<Vec<f64>>> = whole_b.rows().iter().map(|b| product(&all, b, n)).collect();
+    check(&c, &residual, &|rank, i, j| products[rank][i][j]);
 }
 
 #[test]
@@ -237,7 +370,8 @@ fn calls_of_other_shapes_and_types_follow_each_other_on_the_same_memory() {
         scatters::<bf16>(&parallel, &world, large);
         gathers::<bf16>(&parallel, &world, large);
         gathers::<f16>(&parallel, &world, small);
-        reduces::<bf16>(&parallel, &world, small);
+        reduces::<bf16>(&parallel, &world, ([32, 24, 40], [Rows; 3]), By::TwoShot);
+        reduces::<f16>(&parallel, &world, ([5, 72, 40], [Rows; 3]), By::First);
         scatters::<f16>(&parallel, &world, small);
     }
 }
@@ -262,14 +396,73 @@ fn sums_of_ranks_are_the_same_bits_in_every_schedule() {
         let a = Matrices::<bf16>::of(&world, [4 * 16, 72], Rows, number);
         let b = Matrices::<bf16>::of(&world, [72, 24], Rows, |rank, at| number(rank + 4, at));
         let c = Matrices::<bf16>::of(&world, [16, 24], Rows, |_, _| f32::NAN);
+        let few = Matrices::<bf16>::of(&world, [3, 72], Rows, number);
+        let whole = Matrices::<bf16>::of(&world, [3, 24], Rows, |_, _| f32::NAN);
         parallel
             .multiply_scatter(&a.views(), &b.views(), &c.views())
             .unwrap();
+        parallel
+            .multiply_reduce(&few.views(), &b.views(), &whole.views())
+            .unwrap();
         world.synchronize().unwrap();
-        c.rows()
+        let whole = whole.rows();
+        assert!(whole.iter().all(|of_rank| *of_rank == whole[0]));
+        (c.rows(), whole)
     });
     let results: Vec<_> = results.collect();
     assert!(results.iter().all(|result| *result == results[0]));
+}
+
+/// Packets of launches that follow each other in a graph are told apart, of other shapes too.
+#[test]
+fn captured_sums_of_few_rows_are_replayed_with_new_numbers() {
+    let world = world(2, 11);
+    let parallel = Parallel::new(&world);
+    let b = Matrices::<bf16>::new(&world, [40, 72], Rows, 2);
+    let of_b = b.views();
+    let shapes = [1, 3].map(|m| {
+        let a = Matrices::<bf16>::new(&world, [m, 40], Rows, m);
+        (
+            a,
+            Matrices::<bf16>::of(&world, [m, 72], Rows, |_, _| f32::NAN),
+        )
+    });
+    let views = shapes.each_ref().map(|(a, c)| (a.views(), c.views()));
+    let call = || {
+        for (a, c) in &views {
+            let plan = parallel.reduce_plans(a, &of_b, c).unwrap()[0];
+            assert!(matches!(plan.variant, Variant::OneShot(_)), "{plan}");
+            parallel.multiply_reduce(a, &of_b, c).unwrap();
+        }
+    };
+    // What is compiled and allocated is so before.
+    call();
+    let graph = world.capture(|| {
+        (0..2).for_each(|_| call());
+        Ok(())
+    });
+    let graph = graph.unwrap();
+    for round in 0..2 {
+        for (a, _) in &shapes {
+            for (rank, buffer) in a.buffers.iter().enumerate() {
+                let numbers =
+                    (0..buffer.len()).map(|at| ((at * 5 + rank + round) % 3) as f32 - 1.0);
+                let numbers: Vec<bf16> = numbers.map(bf16::from_f32).collect();
+                buffer.write(&numbers).unwrap();
+            }
+        }
+        world.replay(&graph).unwrap();
+        world.synchronize().unwrap();
+        for (a, c) in &shapes {
+            let ranks_of = a.rows().into_iter().zip(b.rows());
+            let products: Vec<Vec<Vec<f64>>> = ranks_of.map(|(a, b)| product(&a, &b, 72)).collect();
+            let sum = |i: usize, j: usize| products[0][i][j] + products[1][i][j];
+            let want: Vec<Vec<f64>> = (0..a.shape[0])
+                .map(|i| (0..72).map(|j| sum(i, j)).collect())
+                .collect();
+            assert!(c.rows().iter().all(|c| *c == want), "replay {round}");
+        }
+    }
 }
 
 #[test]
@@ -318,11 +511,25 @@ fn a_wait_past_the_limit_ends_the_kernel_and_says_what_is_late() {
     let of = |shape: [usize; 2]| Matrices::<bf16>::new(&world, shape, Rows, 1);
     let (a, b, c) = (of([16, 24]), of([24, 40]), of([32, 40]));
     let ended = parallel.gather_multiply(&a.views(), &b.views(), &c.views());
-    let ended = ended.map_err(|error| error.to_string());
-    let text = ended.expect_err("rank 1 takes longer");
-    assert!(text.contains("the kernel executed trap"), "{text}");
+    let ended = ended.and_then(|()| Ok(world.synchronize()?));
+    ended.expect_err("rank 1 takes longer");
     let said = [0, 1].map(|rank| world.late(rank).read(0..1).unwrap()[0]);
     assert!(said.iter().any(|&word| word & 0xffff_ffff == 1), "{said:?}");
+}
+
+#[test]
+fn a_rank_whose_part_of_few_rows_is_late_is_named() {
+    let world = world(2, 0);
+    let parallel = Parallel::new(&world).with_limit(Duration::from_nanos(1));
+    let of = |shape: [usize; 2]| Matrices::<bf16>::new(&world, shape, Rows, 1);
+    let (a, b, c) = (of([3, 24]), of([24, 40]), of([3, 40]));
+    let ended = parallel.multiply_reduce(&a.views(), &b.views(), &c.views());
+    let ended = ended.and_then(|()| Ok(world.synchronize()?));
+    ended.expect_err("a rank takes longer");
+    let said = [0, 1].map(|rank| world.late(rank).read(0..1).unwrap()[0]);
+    // Each waits for the other.
+    let is_named = |rank: usize| said[rank] == (1 - rank as i64) << 32 | 1;
+    assert!(is_named(0) || is_named(1), "{said:?}");
 }
 
 #[test]
@@ -363,5 +570,36 @@ fn what_does_not_fit_is_named_with_its_rank() {
     says(
         parallel.multiply_scatter(&of_a, &of_b, &of_c),
         "product over ranks: `c`: found shape [32, 40]; expected [8, 40]: rows of a for each rank, the columns of b",
+    );
+    let few = [&b.buffers[0]];
+    let options = Options {
+        bias: Some(&few),
+        ..Options::default()
+    };
+    says(
+        parallel.gather_multiply_with(&of_a, &of_b, &of_c, &options),
+        "product over ranks: `options.bias`: found 1 buffers; expected 2: one for each rank",
+    );
+    let long: Vec<&Buffer<bf16>> = b.buffers.iter().collect();
+    let options = Options {
+        bias: Some(&long),
+        ..Options::default()
+    };
+    says(
+        parallel.gather_multiply_with(&of_a, &of_b, &of_c, &options),
+        "product over ranks: `options.bias`: found 1000 numbers on rank 0; expected 40: one for each column of c",
+    );
+    let options = Options {
+        residual: Some(&of_a),
+        ..Options::default()
+    };
+    says(
+        parallel.gather_multiply_with(&of_a, &of_b, &of_c, &options),
+        "product over ranks: `options.residual`: found shape [16, 24]; expected [32, 40], as c",
+    );
+    let (tall, wide, out) = (of([4099, 8]), of([8, 256]), of([4099, 256]));
+    says(
+        parallel.multiply_reduce(&tall.views(), &wide.views(), &out.views()),
+        "product over ranks: `a`: found 4099 rows; expected a multiple of 2: as many for each rank",
     );
 }

@@ -11,7 +11,7 @@
 //! - [`NamedTurns`]: groups of warps ordered by named barriers; [`OnlineSoftmax`]: softmax block by block;
 //!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums;
 //!   [`GridBarrier`]: a barrier of all CTAs of a launch; [`HostFlag`]: a flag that the host polls or sets while the kernel runs;
-//!   [`Signals`]: counts by which GPUs wait for each other.
+//!   [`Signals`]: counts by which GPUs wait for each other; [`WaitLimit`]: how long a wait may take.
 //! - [`Tf32Parts`], [`wgmma_tf32x3`]: products of f32 by three of tf32.
 #![forbid(unsafe_code)]
 
@@ -34,6 +34,7 @@ pub mod span;
 mod statistics;
 mod tf32x3;
 mod top_k;
+mod wait_limit;
 
 pub use grid_barrier::{GridArrival, GridBarrier};
 pub use host_flag::HostFlag;
@@ -44,3 +45,4 @@ pub use softmax::OnlineSoftmax;
 pub use statistics::RowStatistics;
 pub use tf32x3::{Tf32Parts, wgmma_tf32x3};
 pub use top_k::merge_top_k;
+pub use wait_limit::WaitLimit;

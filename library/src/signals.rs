@@ -2,7 +2,9 @@
 
 use gluon_lang::lang::prelude::*;
 
-/// Counts by which ranks tell each other that data is there, or has been read: slots of a buffer of `i32` that every rank has and all may access.
+use crate::WaitLimit;
+
+/// Counts by which ranks signal each other that data has arrived, or has been read: slots of a buffer of `i32` that every rank has and all may access.
 ///
 /// ```text
 /// let signals = Signals::new(own_counts, counts);
@@ -27,7 +29,7 @@ use gluon_lang::lang::prelude::*;
 ///    the system on both sides makes the two morally strong across GPUs (8.7).
 /// 3. When the poll reads what `signal` or a later addition to the slot wrote, the two synchronize (8.8, release sequences).
 ///
-/// A bulk store to a peer is over before `signal` by its own wait in the thread that issued it (`tma_store_wait(0)`, not the wait for its reads). TMA loads of what came
+/// A bulk store to a peer is over before `signal` by its own wait in the thread that issued it (`tma_store_wait(0)`, not the wait for its reads). TMA loads of what arrived
 /// take [`fence_async_global`] behind `wait`.
 ///
 /// Every CTA that another one waits for must run: the grid of a kernel that waits is `cooperative`, and all ranks launch it.
@@ -62,23 +64,20 @@ impl Signals {
     pub fn within(self, limit: Scalar<i64>, late: Ptr<i64>) -> SignalsWithin {
         SignalsWithin {
             signals: self,
-            limit,
-            late,
+            limit: WaitLimit { ns: limit, late },
         }
     }
 }
 
 /// [`Signals`] whose waits have a limit, so that a rank that never signals ends the kernels of those that wait for it and keeps no GPU.
 ///
-/// A wait that reaches the limit stores `slot << 32 | missing` to the word of the host, where `missing` signals had not come, and executes `trap`: the launch ends with an error
-/// after which the context of its GPU is of no more use, as after every trap. The word is 0 before; when several CTAs are late it is of one of them.
+/// A wait that reaches the limit stores `slot << 32 | missing` to the word of the host, where `missing` signals have not arrived, and executes `trap` ([`WaitLimit`]).
 ///
 /// The limit is no part of the time that a kernel takes: the clock is read behind a first read in vain.
 #[derive(Clone, Copy, Aggregate)]
 pub struct SignalsWithin {
     signals: Signals,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
+    limit: WaitLimit,
 }
 
 impl SignalsWithin {
@@ -94,15 +93,8 @@ impl SignalsWithin {
     pub fn wait(self, slot: Scalar<i32>, count: Scalar<i32>) {
         let place = self.signals.own.at(slot).scope(Scope::Sys).acquire();
         let seen = place
-            .atomic_poll_within(self.limit, |seen| seen >= count)
+            .atomic_poll_within(self.limit.ns, |seen| seen >= count)
             .seen();
-        if seen < count {
-            let word = (slot.cast::<i64>() << 32) | (count - seen).cast::<i64>();
-            let late = self.late.at(0).scope(Scope::Sys);
-            late.atomic_store(word);
-            // What is read back has reached the host before any thread traps.
-            let stored = late.atomic_load();
-            device_assert(stored == 0, "a rank has not signalled within the limit");
-        }
+        self.limit.check_one(slot, count - seen);
     }
 }

@@ -1,6 +1,6 @@
-"""`tilekit.kernels.collectives` beside torch.distributed, one process a GPU.
+"""`tilekit.kernels.collectives` and `tilekit.kernels.parallel` beside torch.distributed, one process a GPU.
 
-    python3 python/tests/ranks_with_torch.py     # wants torch, GPUs that access each other, and the packages tilekit and tilekit_kernels_exported, of `collectives`
+    python3 python/tests/ranks_with_torch.py     # wants torch, GPUs that access each other, and the packages tilekit and tilekit_kernels_exported, of `collectives parallel`
 """
 
 import os
@@ -61,19 +61,87 @@ def check_refusals(collectives):
             raise AssertionError(f"it is refused: {expected}")
 
 
+def gathered(x, world):
+    of_ranks = [torch.empty_like(x) for _ in range(world)]
+    dist.all_gather(of_ranks, x)
+    return of_ranks
+
+
+def is_close(got, wanted, k, roundings):
+    """Half a step of bfloat16 for each rounding of sums of `k` terms."""
+    error = (got.double() - wanted).abs()
+    allowed = 4e-3 * roundings * (wanted.abs() + k**0.5)
+    return got.dtype == torch.bfloat16 and bool((error <= allowed).all())
+
+
+def check_products(parallel, rank, world):
+    """Every element against float64; a second call overwrites what the first has sent, and a graph repeats it."""
+
+    def drawn(*shape, seed):
+        generator = torch.Generator(device="cuda").manual_seed(10 * seed + rank)
+        return torch.randn(*shape, device="cuda", generator=generator).to(torch.bfloat16)
+
+    for m, n, k in ((200, 136, 264), (8, 2048, 512), (1024, 1536, 1000)):
+        x, weight = drawn(m, k, seed=1), drawn(n, k, seed=2)
+        wanted = torch.cat(gathered(x, world)).double() @ weight.double().T
+        for _ in range(2):
+            assert is_close(parallel.all_gather_matmul(x, weight), wanted, k, 1), (m, n, k)
+        whole = drawn(m * world, k, seed=3)
+        parts = zip(gathered(whole, world), gathered(weight, world))
+        wanted = sum(x.double() @ weight.double().T for x, weight in parts)
+        for _ in range(2):
+            assert is_close(parallel.matmul_reduce_scatter(whole, weight), wanted.chunk(world)[rank], k, world + 1), (m, n, k)
+            assert is_close(parallel.matmul_all_reduce(whole, weight), wanted, k, world + 1), (m, n, k)
+    for rows in (1, 7, 16, 33, 64):
+        x, weight = drawn(rows, 512, seed=4), drawn(2048, 512, seed=5)
+        parts = zip(gathered(x, world), gathered(weight, world))
+        wanted = sum(x.double() @ weight.double().T for x, weight in parts)
+        got = parallel.matmul_all_reduce(x, weight)
+        assert is_close(got, wanted, 512, world + 1), rows
+        assert all(torch.equal(got, other) for other in gathered(got, world)), rows
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = parallel.matmul_all_reduce(x, weight)
+        for _ in range(3):
+            captured.fill_(float("nan"))
+            graph.replay()
+            assert torch.equal(captured, got), rows
+
+
+def check_product_refusals(parallel, rank, world):
+    x, weight = (torch.ones(shape, device="cuda", dtype=torch.bfloat16) for shape in ((6, 64), (40, 64)))
+    for call, expected in (
+        (lambda: parallel.all_gather_matmul(x, weight[:, :32]), "they must be (m, k) and (n, k)"),
+        (lambda: parallel.all_gather_matmul(x, weight.half()), "they must be alike"),
+        (lambda: parallel.all_gather_matmul(x.half(), weight.half()), "there are kernels of ["),
+        (lambda: parallel.matmul_all_reduce(x, weight[:39]), "must be multiples of 8"),
+        (lambda: parallel.matmul_reduce_scatter(x[: world + 1], weight), "must be a multiple of the"),
+        (lambda: parallel.matmul_all_reduce(torch.ones(1 + rank, 64, device="cuda", dtype=torch.bfloat16), weight), "all ranks make the same calls"),
+    ):
+        try:
+            call()
+        except (TypeError, ValueError) as error:
+            assert expected in str(error), error
+        else:
+            raise AssertionError(f"it is refused: {expected}")
+
+
 def work(rank, world):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=world, device_id=torch.device("cuda", rank))
     from tilekit.kernels.collectives import Collectives
+    from tilekit.kernels.parallel import Parallel
 
-    collectives = Collectives()
+    collectives, parallel = Collectives(), Parallel()
     check_sums(collectives, rank, world)
     check_pieces(collectives, rank, world)
     check_refusals(collectives)
+    check_products(parallel, rank, world)
+    check_product_refusals(parallel, rank, world)
     dist.barrier()
     if rank == 0:
-        print(f"collectives of {world} processes are right")
+        print(f"collectives and products of {world} processes are right")
     dist.destroy_process_group()
 
 

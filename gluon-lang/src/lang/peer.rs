@@ -13,10 +13,12 @@ impl<T: Element> PeerMap<T> {
         Self::wrap(table.value())
     }
 
-    /// The table: the address of each rank's part, for code that takes the parts of several ranks at once.
+    /// The table: the address of each rank's part, for code that takes the parts of several ranks at once. Atomics through a pointer that is made of
+    /// one (`to_pointer`) have the scope of the GPU unless they say otherwise, which is an error (TK0039).
     #[inline]
+    #[track_caller]
     pub fn table(self) -> Ptr<u64> {
-        Ptr::wrap(self.value())
+        Ptr::wrap(trace::peer_table(self.value(), here()))
     }
 
     /// The part of a rank, 0 to the number of ranks less one: the same rank in all threads of the CTA.

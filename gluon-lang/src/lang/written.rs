@@ -43,6 +43,7 @@ written! {
     cast::Bitcast: "`bitcast`";
     pointer::PtrAdd: "`Ptr::at`, `Pointers::at`";
     pointer::PeerPtr: "`PeerMap::of`";
+    pointer::PeerTable: "`PeerMap::table`";
     inline_ptx::InlinePtx: "`inline_ptx`, `inline_ptx_packed`, and with effects `inline_ptx_with_effects`, `inline_ptx_packed_with_effects`";
     map::Map: "`map_elementwise`, `map_elementwise_packed`";
     shape::ExpandDims: "`expand_dims`";

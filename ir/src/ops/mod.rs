@@ -79,6 +79,7 @@ macro_rules! for_each_op {
             Bitcast       in cast,
             PtrAdd        in pointer,
             PeerPtr       in pointer,
+            PeerTable     in pointer,
             InlinePtx     in inline_ptx,
             Map           in map,
             ExpandDims    in shape,

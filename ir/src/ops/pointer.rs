@@ -87,6 +87,31 @@ define_op! {
     }
 }
 
+define_op! {
+    /// The same pointer, to a table of the addresses of all ranks. What is loaded from it may be of another rank, as is a pointer that is made of it (TK0039).
+    pub struct PeerTable = "peer_table" {
+        /// A pointer to `u64`.
+        table: Value,
+    }
+}
+
+impl OpRules for PeerTable {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let ty = func.ty(self.table);
+        if *ty != Type::Scalar(Elem::Ptr(DType::U64)) {
+            let message = "`peer_table` takes a pointer to `u64`";
+            return Err(OpError::new(Code::BrokenRule, message));
+        }
+        Ok(smallvec![ty.clone()])
+    }
+    fn is_peer_table(&self) -> bool {
+        true
+    }
+    fn result_facts(&self, _: &Func, known: &KnownFacts, _: &Type) -> Facts {
+        known[self.table].clone()
+    }
+}
+
 /// What a runtime promises of the addresses in a map of peers: 16 bytes, as of every pointer that is passed.
 const PEER_DIVISIBILITY: u8 = 4;
 

@@ -121,6 +121,11 @@ pub trait OpRules: OpFields + Registered {
         false
     }
 
+    /// Does it give a table of the addresses of all ranks?
+    fn is_peer_table(&self) -> bool {
+        false
+    }
+
     /// The scope of an atomic on global memory.
     fn sync_scope(&self) -> Option<Scope> {
         None

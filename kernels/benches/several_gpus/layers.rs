@@ -1,8 +1,11 @@
 //! Layers of Llama 70B, divided among the ranks.
 
+use std::time::Duration;
+
+use tilekit::case::{BenchOptions, RanksContest, Series};
 use tilekit::prelude::*;
-use tilekit::{Buffer, CublasHandle, Event, Nccl, TensorView, World, WorldGraph};
-use tilekit_kernels::parallel::Parallel;
+use tilekit::{Buffer, CublasHandle, Nccl, TensorView, World};
+use tilekit_kernels::parallel::{Options, Parallel};
 use tilekit_kernels::products::Products;
 
 use crate::numbers::normal;
@@ -17,7 +20,7 @@ pub(crate) enum Fused {
 
 /// A layer before it is divided: columns of the weight for an all-gather in front, K for a reduce-scatter behind.
 pub(crate) struct Layer {
-    name: &'static str,
+    pub(crate) name: &'static str,
     fused: Fused,
     size: [usize; 3],
 }
@@ -26,7 +29,16 @@ const fn layer(name: &'static str, fused: Fused, size: [usize; 3]) -> Layer {
     Layer { name, fused, size }
 }
 
-pub(crate) const LAYERS: [Layer; 9] = [
+pub(crate) const LAYERS: [Layer; 18] = [
+    layer("few ragged + all-reduce", Fused::Reduce, [19, 1160, 2192]),
+    layer("few: o + all-reduce", Fused::Reduce, [1, 8192, 8192]),
+    layer("few: o + all-reduce", Fused::Reduce, [16, 8192, 8192]),
+    layer("few: o + all-reduce", Fused::Reduce, [64, 8192, 8192]),
+    layer("few: o + all-reduce", Fused::Reduce, [128, 8192, 8192]),
+    layer("few: o + all-reduce", Fused::Reduce, [256, 8192, 8192]),
+    layer("few: down + all-reduce", Fused::Reduce, [1, 8192, 28672]),
+    layer("few: down + all-reduce", Fused::Reduce, [16, 8192, 28672]),
+    layer("few: down + all-reduce", Fused::Reduce, [64, 8192, 28672]),
     layer("all-gather + ragged", Fused::Gather, [2000, 2320, 1096]),
     layer(
         "ragged + reduce-scatter",
@@ -42,9 +54,8 @@ pub(crate) const LAYERS: [Layer; 9] = [
     layer("o + all-reduce", Fused::Reduce, [8192, 8192, 8192]),
 ];
 
-/// Calls of one measurement, and measurements.
-const CALLS: usize = 4;
-const ROUNDS: usize = 9;
+/// Bytes that the copies of the weights exceed together.
+const BEYOND_L2: usize = 200 << 20;
 
 /// The matrices of all ranks.
 struct Matrices {
@@ -54,7 +65,8 @@ struct Matrices {
     size: [usize; 3],
     host: [Vec<Vec<bf16>>; 2],
     a: Vec<Buffer<bf16>>,
-    b: Vec<Buffer<bf16>>,
+    /// Copies that calls take in turns.
+    b: Vec<Vec<Buffer<bf16>>>,
     c: Vec<Buffer<bf16>>,
 }
 
@@ -84,18 +96,20 @@ impl Matrices {
         };
         let nan = bf16::from_f32(f32::NAN);
         let poison = vec![vec![nan; of_c * n]; ranks];
+        let copies = BEYOND_L2.div_ceil(2 * n * k);
         Matrices {
             fused: layer.fused,
             ranks,
             size,
             a: put(&host[0]),
-            b: put(&host[1]),
+            b: (0..copies).map(|_| put(&host[1])).collect(),
             c: put(&poison),
             host,
         }
     }
 
-    fn views(&self) -> [Views<'_>; 3] {
+    /// A, the copies of B, and C.
+    fn views(&self) -> (Views<'_>, Vec<Views<'_>>, Views<'_>) {
         let [m, n, k] = self.size;
         let (of_a, of_c) = match self.fused {
             Fused::Gather => (m / self.ranks, m),
@@ -103,9 +117,17 @@ impl Matrices {
             Fused::Reduce => (m, m),
         };
         let a = self.a.iter().map(|a| a.view([of_a, k])).collect();
-        let b = self.b.iter().map(|b| b.view([k, n]).with_strides([1, k]));
+        let mut b: Vec<Views<'_>> = Vec::new();
+        for copy in &self.b {
+            let of_ranks = copy.iter();
+            b.push(
+                of_ranks
+                    .map(|b| b.view([k, n]).with_strides([1, k]))
+                    .collect(),
+            );
+        }
         let c = self.c.iter().map(|c| c.view([of_c, n])).collect();
-        [a, b.collect(), c]
+        (a, b, c)
     }
 
     /// The element of C of a rank, in f64.
@@ -158,107 +180,126 @@ impl Matrices {
     }
 }
 
-/// The calls of a measurement, so that the host takes no part in it.
-fn captured(world: &World, call: &dyn Fn()) -> WorldGraph {
-    let calls = || {
-        (0..CALLS).for_each(|_| call());
-        Ok(())
-    };
-    world.capture(calls).unwrap()
-}
-
-/// Microseconds of one call on the slowest rank.
-fn timed(world: &World, calls: &WorldGraph) -> f64 {
-    world.synchronize().unwrap();
-    let record = || -> Vec<Event> {
-        let streams = world.streams().iter();
-        streams.map(|stream| stream.record().unwrap()).collect()
-    };
-    let start = record();
-    world.replay(calls).unwrap();
-    let end = record();
-    world.synchronize().unwrap();
-    let of_ranks = end.iter().zip(&start);
-    let times = of_ranks.map(|(end, start)| f64::from(end.milliseconds_since(start).unwrap()));
-    times.fold(0.0, f64::max) * 1e3 / CALLS as f64
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
-
 pub(crate) fn run(world: &World, nccl: &Nccl, layer: &Layer, [checks, times]: [bool; 2]) {
     let matrices = Matrices::new(world, layer);
     let parallel = Parallel::new(world);
     let products: Vec<Products> = world.devices().iter().map(Products::new).collect();
-    let [a, b, c] = matrices.views();
-    let fused = || match layer.fused {
-        Fused::Gather => parallel.gather_multiply(&a, &b, &c).unwrap(),
-        Fused::Scatter => parallel.multiply_scatter(&a, &b, &c).unwrap(),
-        Fused::Reduce => parallel.multiply_reduce(&a, &b, &c).unwrap(),
+    let (a, b, c) = matrices.views();
+    let fused = |copy: usize| match layer.fused {
+        Fused::Gather => parallel.gather_multiply(&a, &b[copy], &c).unwrap(),
+        Fused::Scatter => parallel.multiply_scatter(&a, &b[copy], &c).unwrap(),
+        Fused::Reduce => parallel.multiply_reduce(&a, &b[copy], &c).unwrap(),
     };
     let [m, n, k] = matrices.size;
+    let plans = match layer.fused {
+        Fused::Reduce => parallel.reduce_plans(&a, &b[0], &c).unwrap(),
+        _ => Vec::new(),
+    };
     print!("{:24} {m}x{n}x{k}", layer.name);
     if checks {
         // A second time, memory of all ranks is overwritten.
-        fused();
-        fused();
+        fused(0);
+        fused(b.len() - 1);
         world.synchronize().unwrap();
         print!(": error {:.3} of what is allowed", matrices.worst());
     }
-    println!();
+    println!(
+        "{}",
+        plans
+            .first()
+            .map_or(String::new(), |plan| format!(", {plan}"))
+    );
     if times {
         let peers = Peers::new(world, nccl, &matrices);
-        let alone = || {
+        let mut contest = RanksContest::new(world, options(), b.len());
+        contest.add("fused", |copy| {
+            fused(copy);
+            Ok(())
+        });
+        let (a, b, c) = (&a, &b, &c);
+        let parallel = &parallel;
+        // Other ways, the fastest of each kernel by the model.
+        let few = layer.name.starts_with("few");
+        for plan in plans.iter().skip(1).filter(|_| few) {
+            contest.add(&plan.to_string(), move |copy| {
+                let called =
+                    parallel.multiply_reduce_planned([a, &b[copy]], c, &Options::default(), plan);
+                called.unwrap();
+                Ok(())
+            });
+        }
+        contest.add("our product alone", |copy| {
             for (rank, products) in products.iter().enumerate() {
                 let (a, c) = (
                     peers.all_a[rank].view([m, k]),
                     peers.all_c[rank].view([m, n]),
                 );
                 let stream = world.stream(rank);
-                products.multiply_into(stream, &a, &b[rank], &c).unwrap();
+                products
+                    .multiply_into(stream, &a, &b[copy][rank], &c)
+                    .unwrap();
             }
-        };
-        let contestants: [(&str, &dyn Fn()); 4] = [
-            ("fused", &fused),
-            ("our product alone", &alone),
-            ("cuBLAS alone", &|| peers.product()),
-            ("cuBLAS and NCCL", &|| peers.both()),
-        ];
-        contest(world, &contestants);
+            Ok(())
+        });
+        contest.add("cuBLAS alone", |copy| {
+            peers.product(copy);
+            Ok(())
+        });
+        contest.add("cuBLAS and NCCL", |copy| {
+            peers.both(copy);
+            Ok(())
+        });
+        tell(contest);
     }
 }
 
-/// Times in turn, and ratios to the first.
+/// Work that has one copy of its tensors, in turn.
 pub(crate) fn contest(world: &World, contestants: &[(&str, &dyn Fn())]) {
-    for (_, call) in contestants {
-        call();
+    let mut contest = RanksContest::new(world, options(), 1);
+    for (name, call) in contestants {
+        contest.add(name, move |_| {
+            call();
+            Ok(())
+        });
     }
-    world.synchronize().unwrap();
-    let graphs = contestants.iter().map(|(_, call)| captured(world, call));
-    let graphs: Vec<WorldGraph> = graphs.collect();
-    for calls in &graphs {
-        timed(world, calls);
+    tell(contest);
+}
+
+fn options() -> BenchOptions {
+    BenchOptions {
+        samples: 11,
+        rounds: 7,
+        slice: Duration::from_millis(8),
+        rest: Duration::from_millis(1),
+        ..BenchOptions::default()
     }
-    let mut times = vec![Vec::new(); graphs.len()];
-    for round in 0..ROUNDS {
-        for turn in 0..graphs.len() {
-            let at = (turn + round) % graphs.len();
-            times[at].push(timed(world, &graphs[at]));
-        }
+}
+
+/// A line for each: single launches, then back to back.
+fn tell(contest: RanksContest<'_>) {
+    let timing = contest.hold().unwrap();
+    let first = &timing.entrants[0];
+    for entrant in &timing.entrants {
+        println!(
+            "    {} | {} | {}",
+            told(&entrant.single, &first.single),
+            told(&entrant.back_to_back, &first.back_to_back),
+            entrant.name
+        );
     }
-    for ((name, _), own) in contestants.iter().zip(&times) {
-        let mut ratios: Vec<f64> = own
-            .iter()
-            .zip(&times[0])
-            .map(|(own, first)| own / first)
-            .collect();
-        ratios.sort_by(f64::total_cmp);
-        let (low, high) = (ratios[1], ratios[ratios.len() - 2]);
-        let (time, ratio) = (median(own.clone()), median(ratios));
-        println!("    {name:18} {time:8.1} us, {ratio:.3} times the first ({low:.3} to {high:.3})");
-    }
+}
+
+/// µs, and ratios to the first of the same samples: the median, the second lowest and the second highest.
+fn told(own: &Series, first: &Series) -> String {
+    let pairs = own.samples_ms.iter().zip(&first.samples_ms);
+    let mut ratios: Vec<f32> = pairs.map(|(own, first)| own / first).collect();
+    ratios.sort_by(f32::total_cmp);
+    let (low, high) = (
+        ratios[1.min(ratios.len() - 1)],
+        ratios[ratios.len().saturating_sub(2)],
+    );
+    let (time, ratio) = (own.median_ms() * 1e3, own.ratio_to(first));
+    format!("{time:8.1} us {ratio:.3} ({low:.3} to {high:.3})")
 }
 
 /// cuBLAS and NCCL one after the other.
@@ -295,28 +336,29 @@ impl<'w> Peers<'w> {
         }
     }
 
-    fn product(&self) {
+    fn product(&self, copy: usize) {
         for (rank, cublas) in self.cublas.iter().enumerate() {
-            let factors = [&self.all_a[rank], &self.matrices.b[rank], &self.all_c[rank]];
+            let b = &self.matrices.b[copy][rank];
+            let factors = [&self.all_a[rank], b, &self.all_c[rank]];
             cublas.multiply(self.matrices.size, factors, true).unwrap();
         }
     }
 
-    fn both(&self) {
+    fn both(&self, copy: usize) {
         let (all_a, all_c) = (of(&self.all_a), of(&self.all_c));
         match self.matrices.fused {
             Fused::Gather => {
                 let sent = of(&self.matrices.a);
                 self.nccl.all_gather(self.world, &sent, &all_a).unwrap();
-                self.product();
+                self.product(copy);
             }
             Fused::Scatter => {
-                self.product();
+                self.product(copy);
                 let got = of(&self.matrices.c);
                 self.nccl.reduce_scatter(self.world, &all_c, &got).unwrap();
             }
             Fused::Reduce => {
-                self.product();
+                self.product(copy);
                 self.nccl.all_reduce(self.world, &all_c, &all_c).unwrap();
             }
         }

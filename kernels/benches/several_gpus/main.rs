@@ -2,9 +2,11 @@
 //! GPU and beside NCCL.
 //!
 //! ```sh
-//! cargo bench -p tilekit-kernels --bench several_gpus -- 2 check time     # so many GPUs
+//! cargo bench -p tilekit-kernels --bench several_gpus -- 2 check time [NAME]    # so many GPUs, layers whose names contain this
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 ring time      # ring attention
 //! ```
+//!
+//! It prints µs of the slower rank and ratios to the fused kernel (median, second lowest, second highest of the samples): single launches, which both ranks begin together, then back to back by graphs.
 
 #![allow(
     clippy::unwrap_used,
@@ -51,7 +53,16 @@ fn main() {
         }
         return;
     }
-    for layer in layers::LAYERS {
-        layers::run(&world, &nccl, &layer, [asked("check"), asked("time")]);
+    let is_word = |word: &&String| {
+        word.parse::<usize>().is_err()
+            && !word.starts_with('-')
+            && !["check", "time"].contains(&word.as_str())
+    };
+    let name = arguments.iter().find(is_word).map_or("", String::as_str);
+    for layer in layers::LAYERS
+        .iter()
+        .filter(|layer| layer.name.contains(name))
+    {
+        layers::run(&world, &nccl, layer, [asked("check"), asked("time")]);
     }
 }

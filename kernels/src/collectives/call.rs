@@ -17,7 +17,7 @@ use super::plan::{Operation, Plan, Variant};
 use super::two_shot::two_shot;
 use super::workspace::{PacketStaging, Staging};
 use crate::handles::handles;
-use crate::patience::{DEFAULT_LIMIT, nanoseconds};
+use crate::wait_limit::{DEFAULT_LIMIT, nanoseconds};
 
 /// An element type of collectives: bf16, f16, f32.
 pub trait Reduced: Float + DeviceElement + Send + Sync {}
@@ -63,7 +63,7 @@ type PacketHandles<T> = handles! {
     rank words x_step out_step: Scalar<i32>,
 };
 
-/// Collectives of a world: kernels that calls have needed so far, and the memory by which ranks hand data to each other.
+/// Collectives of a world: kernels that calls have needed so far, and the memory through which ranks transfer data to each other.
 ///
 /// A call takes the tensors of all ranks, by rank, each in a buffer on the device of its rank, of any length. Element types are bf16, f16 and f32 ([`Reduced`]). Sums are
 /// f32 in the order of ranks and rounded once, so that all ranks have the same bits, in every run.
@@ -157,7 +157,7 @@ impl Collectives {
         self.call(Operation::ReduceScatter, x, out)
     }
 
-    /// `x[n]` of all ranks, one after the other in `out[ranks, n]` of every rank.
+    /// `x[n]` of all ranks, in their order in `out[ranks, n]` of every rank.
     ///
     /// # Errors
     /// As for [`all_reduce`](Collectives::all_reduce).

@@ -9,6 +9,7 @@ use super::one_shot::one_shot;
 use super::packets::{PACKET_SLOTS, PACKETS, packets};
 use super::two_shot::two_shot;
 
+/// Warps of a CTA: few, so that the emulator has little to do. What is tuned has more.
 const WARPS: usize = 4;
 
 /// Nanoseconds of a wait.
@@ -44,15 +45,15 @@ fn close<T: Float>() -> Tolerance {
 }
 
 /// Two calls after one another, so that slots are used again, of `len` elements a piece.
-fn one_shot_case<T: Float + DeviceElement, const SUMS: bool>(
+fn one_shot_case<T: Float + DeviceElement, const WARPS: usize, const SUMS: bool>(
     case: &mut Case,
-    scatters: bool,
+    (scatters, accesses): (bool, usize),
 ) -> CaseResult {
     let (ranks, len, ctas) = (case.ranks(), case.size("len"), case.size("ctas"));
     let form = Form {
         ranks,
         warps: WARPS,
-        accesses: 1,
+        accesses,
         is_aligned: !scatters && SUMS,
     };
     let pieces = if scatters { ranks } else { 1 };
@@ -105,22 +106,28 @@ fn one_shot_case<T: Float + DeviceElement, const SUMS: bool>(
 
 #[case(sizes(ranks = [2, 4, 8], len = [5000, 1029, 300], ctas = [2, 1, 1]))]
 fn all_reduce_one_shot(case: &mut Case) -> CaseResult {
-    one_shot_case::<bf16, true>(case, false)
+    one_shot_case::<bf16, WARPS, true>(case, (false, 1))
+}
+
+/// What a program with torch gets of many bytes, by an export of these cases.
+#[case(sizes(ranks = [2, 4, 8], len = [8200, 1029, 300], ctas = [2, 1, 1]))]
+fn all_reduce_one_shot_tuned(case: &mut Case) -> CaseResult {
+    one_shot_case::<bf16, 16, true>(case, (false, 2))
 }
 
 #[case(sizes(ranks = [2], len = [5001], ctas = [2]))]
 fn reduce_scatter(case: &mut Case) -> CaseResult {
-    one_shot_case::<f32, true>(case, true)
+    one_shot_case::<f32, WARPS, true>(case, (true, 1))
 }
 
 #[case(sizes(ranks = [2], len = [5001], ctas = [2]))]
 fn all_gather(case: &mut Case) -> CaseResult {
-    one_shot_case::<f16, false>(case, false)
+    one_shot_case::<f16, WARPS, false>(case, (false, 1))
 }
 
 #[case(sizes(ranks = [4], len = [300], ctas = [1]))]
 fn all_to_all(case: &mut Case) -> CaseResult {
-    one_shot_case::<bf16, false>(case, true)
+    one_shot_case::<bf16, WARPS, false>(case, (true, 1))
 }
 
 /// Sums of `x` over all ranks, of the calls so far and of this one, by `launch` of a rank's arguments.
@@ -148,11 +155,21 @@ fn all_reduce_case<T: Float + DeviceElement>(
 
 #[case(sizes(ranks = [2, 8], len = [12000, 9000], ctas = [2, 1]))]
 fn all_reduce_two_shot(case: &mut Case) -> CaseResult {
+    two_shot_case::<WARPS>(case, 1)
+}
+
+/// As [`all_reduce_one_shot_tuned`].
+#[case(sizes(ranks = [4, 8], len = [9000, 3000], ctas = [1, 1]))]
+fn all_reduce_two_shot_tuned(case: &mut Case) -> CaseResult {
+    two_shot_case::<16>(case, 2)
+}
+
+fn two_shot_case<const WARPS: usize>(case: &mut Case, accesses: usize) -> CaseResult {
     let (ranks, len, ctas) = (case.ranks(), case.size("len"), case.size("ctas"));
     let form = Form {
         ranks,
         warps: WARPS,
-        accesses: 1,
+        accesses,
         is_aligned: true,
     };
     let shared = Staging::<bf16>::new(case, ctas)?;
@@ -175,7 +192,7 @@ fn all_reduce_two_shot(case: &mut Case) -> CaseResult {
     })
 }
 
-fn packets_case<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
+fn packets_case<T: Float + DeviceElement, const WARPS: usize>(case: &mut Case) -> CaseResult {
     let (ranks, len) = (case.ranks(), case.size("len"));
     let form = Form {
         ranks,
@@ -208,10 +225,16 @@ fn packets_case<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
 
 #[case(sizes(ranks = [2, 8], len = [1030, 300], words = [1, 1]))]
 fn all_reduce_packets_bf16(case: &mut Case) -> CaseResult {
-    packets_case::<bf16>(case)
+    packets_case::<bf16, WARPS>(case)
 }
 
 #[case(sizes(ranks = [4], len = [130], words = [2]))]
 fn all_reduce_packets_f32(case: &mut Case) -> CaseResult {
-    packets_case::<f32>(case)
+    packets_case::<f32, WARPS>(case)
+}
+
+/// As [`all_reduce_one_shot_tuned`], of few bytes.
+#[case(sizes(ranks = [2, 4, 8], len = [1030, 300, 300], words = [1, 1, 1]))]
+fn all_reduce_packets_tuned(case: &mut Case) -> CaseResult {
+    packets_case::<bf16, 8>(case)
 }

@@ -1,9 +1,8 @@
-//! Steps by which the CTAs of one index on all ranks hand chunks to each other.
+//! Steps in which the CTAs of one index on all ranks transfer chunks to each other.
 
 use tilekit::prelude::*;
 
 use super::form::{Form, MOST_RANKS};
-use crate::patience::Patience;
 
 /// Staging slots that steps take in turns.
 pub(super) const SLOTS: usize = 4;
@@ -11,8 +10,8 @@ pub(super) const SLOTS: usize = 4;
 /// Bytes of a slot for the chunk of one rank.
 pub(super) const SLOT_BYTES: usize = 16384;
 
-/// What the CTAs with one index on all ranks hand to each other, in *steps*: in each, a CTA stores a chunk into memory of each other rank, signals there,
-/// waits for the signals of all, and reads what came. CTAs of different index have nothing in common, so there is no barrier of the grid.
+/// What the CTAs with one index on all ranks transfer to each other, in *steps*: in each, a CTA stores a chunk into memory of each other rank, signals there,
+/// waits for the signals of all, and reads what arrived. CTAs of different index have nothing in common, so there is no barrier of the grid.
 ///
 /// # Slots
 ///
@@ -33,7 +32,7 @@ pub(super) struct Exchange<T> {
     pub(super) counts_of: PeerMap<i32>,
     pub(super) epochs: Ptr<i32>,
     pub(super) rank: Scalar<i32>,
-    pub(super) patience: Patience,
+    pub(super) limit: WaitLimit,
 }
 
 impl<T: Element> Exchange<T> {
@@ -77,7 +76,7 @@ impl<T: Element> Exchange<T> {
         self.staging + Self::place(form, step, source)
     }
 
-    /// Tells all other ranks that this one has sent a step: one lane for each.
+    /// Signals all other ranks that this one has sent a step: one lane for each.
     #[device]
     pub(super) fn signal(self, form: Form) {
         let rank = arange(0..MOST_RANKS, Coalesced);
@@ -101,10 +100,10 @@ impl<T: Element> Exchange<T> {
         let count = self.counts.at(program_id(0) * MOST_RANKS + rank);
         let count = count.mask(is_peer).scope(Scope::Sys);
         let polled = count.relaxed();
-        polled.atomic_poll_within(self.patience.limit, |seen| seen - step > 0);
+        polled.atomic_poll_within(self.limit.ns, |seen| seen - step > 0);
         let seen = count.acquire().atomic_load();
         let missing = select(is_peer, step + 1 - seen, 0);
         let slot = program_id(0) * MOST_RANKS + rank;
-        self.patience.expect(slot, missing);
+        self.limit.check(slot, missing);
     }
 }

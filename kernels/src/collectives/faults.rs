@@ -8,7 +8,6 @@ use tilekit::{Compiler, EmulatorOptions, Error, World};
 use super::exchange::{Exchange, SLOT_BYTES, SLOTS};
 use super::form::{Form, MOST_RANKS};
 use super::one_shot::Chunk;
-use crate::patience::Patience;
 
 /// As the kernels do it.
 const NONE: usize = 0;
@@ -53,7 +52,7 @@ fn step<const FAULT: usize>(
         counts_of,
         epochs,
         rank,
-        patience: Patience { limit, late },
+        limit: WaitLimit { ns: limit, late },
     };
     if FAULT == SILENT {
         if rank == 1 {

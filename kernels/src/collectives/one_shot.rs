@@ -4,7 +4,6 @@ use tilekit::prelude::*;
 
 use super::exchange::Exchange;
 use super::form::Form;
-use crate::patience::Patience;
 
 /// What a rank sends to another one, and where it lies: a piece of `len` elements for each rank, the distance between pieces being `x_step` elements in `x` and
 /// `out_step` in the result. A step of 0 in `x` is the same piece for all ranks.
@@ -48,7 +47,7 @@ impl Chunk {
     }
 }
 
-/// The sum over ranks of pieces (`SUMS`), or the pieces of all ranks one after the other.
+/// The sum over ranks of pieces (`SUMS`), or the pieces of all ranks in their order.
 ///
 /// | | `x` has | `x_step` | the result has | `out_step` |
 /// | --- | --- | --- | --- | --- |
@@ -83,7 +82,7 @@ pub fn one_shot<T: Float, const WARPS: usize, const SUMS: bool>(
         counts_of,
         epochs,
         rank,
-        patience: Patience { limit, late },
+        limit: WaitLimit { ns: limit, late },
     };
     let pieces = Pieces {
         x,

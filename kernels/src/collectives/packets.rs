@@ -34,6 +34,7 @@ pub fn packets<T: Float, const WARPS: usize, const SUMS: bool>(
     x_step: i32,
     out_step: i32,
 ) {
+    let limit = WaitLimit { ns: limit, late };
     let epoch = epochs.at(program_id(0)).relaxed().atomic_add(1).old();
     let layout = Blocked::new([form.accesses], [32], [form.warps], [0]);
     let of_cta = form.packets();
@@ -57,22 +58,23 @@ pub fn packets<T: Float, const WARPS: usize, const SUMS: bool>(
         to.mask(inside).volatile().store(packet);
     }
     let own = piece(rank);
-    // The rank whose packet has not come, or -1.
+    // The rank whose packet has not arrived, or -1.
     let mut waited_for = full_like(lanes, -1);
     let of_ranks: Vec<Tensor<u32>> = (0..form.ranks)
         .map(|source| {
-            // Nothing comes from this rank itself.
+            // This rank sends nothing to itself.
             let is_peer = inside & (rank != source);
             let packets = staging.at(place(scalar(source as i32))).mask(is_peer);
             let packets = packets.scope(Scope::Sys).relaxed();
-            let came = packets.atomic_poll_within(limit, |packet| packet >> 32 == tag >> 32);
-            let came = came.seen();
-            let is_missing = is_peer & (came >> 32 != tag >> 32);
+            let polled = packets.atomic_poll_within(limit.ns, |packet| packet >> 32 == tag >> 32);
+            let seen = polled.seen();
+            let is_missing = is_peer & (seen >> 32 != tag >> 32);
             waited_for = select(is_missing, source as i32, waited_for);
-            select(rank == source, own, came.cast::<u32>())
+            select(rank == source, own, seen.cast::<u32>())
         })
         .collect();
-    expect_packets(waited_for, late);
+    let slot = program_id(0) * MOST_RANKS + waited_for;
+    limit.check(slot, (waited_for >= 0).cast::<i32>());
     let to = out.cast::<u32>() + first;
     if SUMS {
         let sum = sum_of_words::<T>(&of_ranks);
@@ -83,23 +85,6 @@ pub fn packets<T: Float, const WARPS: usize, const SUMS: bool>(
             to.at(lanes).mask(inside).store(words);
         }
     }
-}
-
-/// Ends the kernel with a trap where a rank was waited for in vain, behind the word of the host that says which.
-#[device]
-fn expect_packets(waited_for: Tensor<i32>, late: Ptr<i64>) {
-    let is_missing = waited_for >= 0;
-    let slot = program_id(0) * MOST_RANKS + waited_for;
-    let word = (slot.cast::<i64>() << 32) | 1;
-    let late = late.at(full_like(waited_for, 0)).mask(is_missing);
-    let late = late.scope(Scope::Sys).relaxed();
-    late.atomic_store(word);
-    // What is read back has reached the host before the thread traps.
-    let stored = late.atomic_load();
-    device_assert(
-        stored == 0,
-        "a rank has not sent its packets within the limit",
-    );
 }
 
 /// The sums of the elements in words.

@@ -17,7 +17,7 @@ pub enum Operation {
     AllReduce,
     /// The sum of all tensors, of which each rank gets a piece.
     ReduceScatter,
-    /// The tensors of all ranks one after the other, on all ranks.
+    /// The tensors of all ranks in their order, on all ranks.
     AllGather,
     /// Each rank has a piece for each rank.
     AllToAll,
@@ -108,10 +108,10 @@ impl fmt::Display for Plan {
 }
 
 /// What a launch takes before the first byte, in microseconds, by variant: measured between two H100, launches back to back (`bench/results/several_gpus.md`).
-const START_US: [f64; 3] = [2.6, 5.0, 9.0];
+pub(crate) const START_US: [f64; 3] = [2.6, 5.0, 9.0];
 
 /// Bytes that a rank sends in a microsecond, measured there.
-const BYTES_PER_US: f64 = 335e3;
+pub(crate) const BYTES_PER_US: f64 = 335e3;
 
 impl Need {
     /// The kernel that the model expects to be the fastest; none if nothing is to be done.

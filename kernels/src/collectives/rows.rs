@@ -5,7 +5,6 @@ use tilekit::prelude::*;
 use super::exchange::Exchange;
 use super::form::{Form, MOST_RANKS};
 use super::one_shot::Chunk;
-use crate::patience::Patience;
 
 /// The rows that this rank exchanges with another one: where they begin, and how many there are, in elements.
 #[derive(Clone, Copy, Aggregate)]
@@ -46,7 +45,7 @@ pub fn all_to_all_rows<T: Float, const WARPS: usize>(
         counts_of,
         epochs,
         rank,
-        patience: Patience { limit, late },
+        limit: WaitLimit { ns: limit, late },
     };
     let width = form.step::<T>(width);
     let who = arange(0..MOST_RANKS, Coalesced);

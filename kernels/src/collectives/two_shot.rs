@@ -5,7 +5,6 @@ use tilekit::prelude::*;
 use super::exchange::Exchange;
 use super::form::Form;
 use super::one_shot::{Chunk, sum_of_ranks};
-use crate::patience::Patience;
 
 /// The tensor of a rank, and where the sums go.
 #[derive(Clone, Copy, Aggregate)]
@@ -18,7 +17,7 @@ struct Whole<T> {
 /// The sum of `x` over all ranks, of `len` elements, on all ranks. Sums are f32 in the order of ranks, rounded once, by the one rank that a piece belongs to:
 /// the same bits on all ranks and in all runs. `x` may be `out`. The rest is as for [`one_shot`](super::one_shot::one_shot).
 ///
-/// A turn is a chunk of each rank, one after the other in memory. A CTA sends the chunks of its next turn before it waits for those of this one:
+/// A turn is a chunk of each rank, contiguous in memory. A CTA sends the chunks of its next turn before it waits for those of this one:
 ///
 /// ```text
 /// send x 0, send x 1, sum 0, send sum 0, sum 1, send x 2, collect 0, send sum 1, sum 2, ..
@@ -47,7 +46,7 @@ pub fn two_shot<T: Float, const WARPS: usize>(
         counts_of,
         epochs,
         rank,
-        patience: Patience { limit, late },
+        limit: WaitLimit { ns: limit, late },
     };
     let whole = Whole { x, out, len };
     let of_turn = (form.chunk::<T>() * form.ranks) as i64;

@@ -1,4 +1,4 @@
-//! Memory that the launches of all ranks hand data over in.
+//! Memory through which the launches of all ranks transfer data.
 
 use tilekit::prelude::*;
 use tilekit::{Symmetric, World};
@@ -46,6 +46,7 @@ impl PacketStaging {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collectives::plan::{BYTES_PER_US, START_US};
 
     #[test]
     fn the_functions_of_python_make_memory_of_the_same_sizes() {
@@ -59,6 +60,14 @@ mod tests {
         let sizes = format!(
             "SLOTS, SLOT_BYTES, MOST_RANKS, MOST_CTAS = {SLOTS}, {SLOT_BYTES}, {MOST_RANKS}, {MOST_CTAS}"
         );
-        assert!(text.contains(&sizes), "{sizes}");
+        let of_packets = format!(
+            "PACKETS, PACKET_SLOTS, MOST_PACKET_CTAS = {PACKETS}, {PACKET_SLOTS}, {MOST_PACKET_CTAS}"
+        );
+        let [packets, one, two] = START_US;
+        let model =
+            format!("START_US, BYTES_PER_US = ({packets:?}, {one:?}, {two:?}), {BYTES_PER_US:?}");
+        for said in [sizes, of_packets, model] {
+            assert!(text.contains(&said), "{said}");
+        }
     }
 }

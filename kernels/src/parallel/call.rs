@@ -1,21 +1,31 @@
 //! Products over several ranks as a program calls them: checks, memory that all ranks access, launches on all of them.
 
+use std::any::TypeId;
 use std::time::Duration;
 
 use tilekit::prelude::*;
 use tilekit::{Compiler, World};
 
-use crate::patience::{DEFAULT_LIMIT, nanoseconds};
+use crate::products::epilogue::{Epilogue, Plain};
 use crate::products::factor::{Operand, ResultOf};
+use crate::products::few_tiles::FewTile;
 use crate::products::{Products, Result};
+use crate::wait_limit::{DEFAULT_LIMIT, nanoseconds};
 
-use super::check::{Checked, Kind, View};
+use super::check::{Checked, Kind, View, expect_plan};
 use super::gather::gather_product;
-use super::launch::{GatherHandles, ScatterHandles, parts};
-use super::memory::{Memory, Which};
-use super::plan::Planned;
-use super::reduce::product_reduce;
+use super::launch::{GatherHandles, OfRank, OneShotHandles, ScatterHandles, arguments};
+use super::memory::Memory;
+use super::one_shot::{OneShotForm, product_one_shot};
+use super::options::Options;
+use super::plan::{Planned, ReducePlan, Variant, packets};
 use super::scatter::product_scatter;
+
+/// A matrix of each rank.
+type OfRanks<'a, T> = &'a [View<'a, T>];
+
+/// A and B, C, and what is added.
+type Matrices<'a, 'o, T> = ([OfRanks<'a, T>; 2], OfRanks<'a, T>, &'a Options<'o, T>);
 
 /// Matrix products over the ranks of a [`World`], fused with a collective: the kernels and the memory of all ranks that calls have needed so far.
 ///
@@ -23,9 +33,7 @@ use super::scatter::product_scatter;
 /// tensor map does not take is copied. Launches go to the [streams](World::stream) of the world and are not waited for: [`World::synchronize`] does that.
 ///
 /// Every rank has the same shapes. Nothing in a launch depends on the number of the call, so that calls are captured and replayed; the first call of a shape compiles, loads and allocates,
-/// and waits for the devices. A wait for other ranks has a [limit](Parallel::with_limit).
-///
-/// Launches over one allocation are counted in 31 bits, and nothing stops the count: after 2³¹ of them, 20 hours of launches of 33 µs, waits hold nothing any more. A new `Parallel` begins anew.
+/// and waits for the devices. A wait for other ranks has a [limit](Parallel::with_limit). [`Options`] add a bias, a residual and an activation.
 ///
 /// ```
 /// use tilekit::prelude::*;
@@ -72,7 +80,7 @@ impl<'w> Parallel<'w> {
     }
 
     /// The same with another limit of time for a wait for other ranks, 5 s by default. A kernel whose wait reaches it ends with a trap, so that a rank that does not run keeps no GPU:
-    /// [`World::synchronize`] names the ranks that failed and what they waited for, slot r for rank r that has not begun the launch, a slot from 16 on for a part that has not been sent,
+    /// [`World::synchronize`] names the ranks that failed and what they waited for, slot r for rank r that has not begun the launch or, of few rows, has not sent its part, a slot from 16 on for another part that has not been sent,
     /// and by how many launches it is behind.
     #[must_use]
     pub fn with_limit(self, limit: Duration) -> Parallel<'w> {
@@ -87,51 +95,34 @@ impl<'w> Parallel<'w> {
     /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit; otherwise what the devices have against it.
     pub fn gather_multiply<T: Operand + ResultOf<T>>(
         &self,
-        a: &[View<'_, T>],
-        b: &[View<'_, T>],
-        c: &[View<'_, T>],
+        a: OfRanks<'_, T>,
+        b: OfRanks<'_, T>,
+        c: OfRanks<'_, T>,
     ) -> Result<()> {
-        let call = Checked::of(self.world, Kind::Gather, [a, b], c)?;
+        self.gather_multiply_with(a, b, c, &Options::default())
+    }
+
+    /// The same, finished as the options say.
+    ///
+    /// # Errors
+    /// As for [`gather_multiply`](Parallel::gather_multiply).
+    pub fn gather_multiply_with<T: Operand + ResultOf<T>>(
+        &self,
+        a: OfRanks<'_, T>,
+        b: OfRanks<'_, T>,
+        c: OfRanks<'_, T>,
+        options: &Options<'_, T>,
+    ) -> Result<()> {
+        let call = Checked::of(self.world, Kind::Gather, [a, b], c, options)?;
+        let matrices = ([a, b], c, options);
         if call.is_empty() {
             return Ok(());
         }
-        let Planned { tile, ctas, pause } = call.plan();
-        let [m, n, k] = call.size.map(|extent| extent as i32);
-        let placed = call.place(self.world, &self.of_ranks, [a, b], c)?;
-        let needed = Kind::Gather.shared(tile, call.ranks, call.size);
-        let memory = self.memory.of::<T>(self.world, needed)?;
-        let form = call.form(tile);
-        let compile = || fixed(gather_product::<T>, form).compile(&self.compiler);
-        let kernel = self.memory.kernel::<GatherHandles<T>, T>(
-            self.world,
-            Which::Product(Kind::Gather, form),
-            compile,
-        )?;
-        kernel.enqueue(self.world, ctas, |rank| {
-            let [of_a, of_b] = placed.factors(rank, [a, b]);
-            let [pieces, _] = placed.factors(rank, [a, b]);
-            let (shared, flags, launches) = parts(&memory, rank);
-            (
-                of_a,
-                pieces,
-                of_b,
-                placed.result(rank, c),
-                shared.0,
-                shared.1,
-                flags.0,
-                flags.1,
-                launches,
-                nanoseconds(self.limit),
-                self.world.late(rank),
-                rank as i32,
-                call.ranks as i32,
-                m,
-                n,
-                k,
-                pause,
-            )
-        })?;
-        placed.finish(self.world, &self.of_ranks, c)
+        if options.are_plain() {
+            self.gather(&call, matrices, Plain)
+        } else {
+            self.gather(&call, matrices, options.epilogue())
+        }
     }
 
     /// `C[M, N] = Σ A[P * M, K] · B[K, N]` over P ranks, each of which has its own A and B and gets M rows of the sum, in the order of ranks.
@@ -142,74 +133,262 @@ impl<'w> Parallel<'w> {
     /// As for [`gather_multiply`](Parallel::gather_multiply).
     pub fn multiply_scatter<T: Operand + ResultOf<T>>(
         &self,
-        a: &[View<'_, T>],
-        b: &[View<'_, T>],
-        c: &[View<'_, T>],
+        a: OfRanks<'_, T>,
+        b: OfRanks<'_, T>,
+        c: OfRanks<'_, T>,
     ) -> Result<()> {
-        self.add(Kind::Scatter, [a, b], c)
+        self.multiply_scatter_with(a, b, c, &Options::default())
     }
 
-    /// `C[P * M, N] = Σ A[P * M, K] · B[K, N]` over P ranks, each of which has its own A and B and gets the whole sum: the same bits on all of them.
-    ///
-    /// Sums are added as by [`multiply_scatter`](Parallel::multiply_scatter).
+    /// The same, where the rank that gets a row finishes it as its options say.
     ///
     /// # Errors
     /// As for [`gather_multiply`](Parallel::gather_multiply).
-    pub fn multiply_reduce<T: Operand + ResultOf<T>>(
+    pub fn multiply_scatter_with<T: Operand + ResultOf<T>>(
         &self,
-        a: &[View<'_, T>],
-        b: &[View<'_, T>],
-        c: &[View<'_, T>],
+        a: OfRanks<'_, T>,
+        b: OfRanks<'_, T>,
+        c: OfRanks<'_, T>,
+        options: &Options<'_, T>,
     ) -> Result<()> {
-        self.add(Kind::Reduce, [a, b], c)
-    }
-
-    fn add<T: Operand + ResultOf<T>>(
-        &self,
-        kind: Kind,
-        [a, b]: [&[View<'_, T>]; 2],
-        c: &[View<'_, T>],
-    ) -> Result<()> {
-        let call = Checked::of(self.world, kind, [a, b], c)?;
+        let call = Checked::of(self.world, Kind::Scatter, [a, b], c, options)?;
+        let matrices = ([a, b], c, options);
         if call.is_empty() {
             return Ok(());
         }
-        let Planned { tile, ctas, pause } = call.plan();
-        let [m, n, k] = call.size.map(|extent| extent as i32);
-        let placed = call.place(self.world, &self.of_ranks, [a, b], c)?;
-        let needed = kind.shared(tile, call.ranks, call.size);
+        let planned = call.plan();
+        if options.are_plain() {
+            self.add::<T, _, false>(&call, planned, matrices, Plain)
+        } else {
+            self.add::<T, _, false>(&call, planned, matrices, options.epilogue())
+        }
+    }
+
+    /// `C[M, N] = Σ A[M, K] · B[K, N]` over P ranks, each of which has its own A and B and gets the whole sum: the same bits on all of them, in every run.
+    ///
+    /// [`reduce_plans`](Parallel::reduce_plans) says which kernel it is. Of few rows each rank sends what it has, rounded to the element type, to all others at once, and all add in f32 in the order of ranks; more of
+    /// them are added as by [`multiply_scatter`](Parallel::multiply_scatter), which wants a multiple of P rows.
+    ///
+    /// # Errors
+    /// As for [`gather_multiply`](Parallel::gather_multiply).
+    pub fn multiply_reduce<T: Operand + ResultOf<T> + Float>(
+        &self,
+        a: OfRanks<'_, T>,
+        b: OfRanks<'_, T>,
+        c: OfRanks<'_, T>,
+    ) -> Result<()> {
+        self.multiply_reduce_with(a, b, c, &Options::default())
+    }
+
+    /// The same, finished as the options say, which are the same on all ranks.
+    ///
+    /// # Errors
+    /// As for [`gather_multiply`](Parallel::gather_multiply).
+    pub fn multiply_reduce_with<T: Operand + ResultOf<T> + Float>(
+        &self,
+        a: OfRanks<'_, T>,
+        b: OfRanks<'_, T>,
+        c: OfRanks<'_, T>,
+        options: &Options<'_, T>,
+    ) -> Result<()> {
+        let call = Checked::of(self.world, Kind::Reduce, [a, b], c, options)?;
+        match call.reduce_plans()?.first() {
+            Some(plan) if !call.is_empty() => self.reduce(&call, plan, ([a, b], c, options)),
+            _ => Ok(()),
+        }
+    }
+
+    /// How [`multiply_reduce`](Parallel::multiply_reduce) would compute a call: all ways that there are, the one that it takes first; none if there is nothing to do. Nothing is compiled or launched.
+    ///
+    /// # Errors
+    /// As for [`gather_multiply`](Parallel::gather_multiply).
+    pub fn reduce_plans<T: Operand + ResultOf<T>>(
+        &self,
+        a: OfRanks<'_, T>,
+        b: OfRanks<'_, T>,
+        c: OfRanks<'_, T>,
+    ) -> Result<Vec<ReducePlan>> {
+        let call = Checked::of(self.world, Kind::Reduce, [a, b], c, &Options::default())?;
+        if call.is_empty() {
+            return Ok(Vec::new());
+        }
+        call.reduce_plans()
+    }
+
+    /// [`multiply_reduce_with`](Parallel::multiply_reduce_with) by one of the [plans](Parallel::reduce_plans): to find out which is the fastest.
+    ///
+    /// # Errors
+    /// As for [`gather_multiply`](Parallel::gather_multiply), and for a plan that is not one of them.
+    pub fn multiply_reduce_planned<T: Operand + ResultOf<T> + Float>(
+        &self,
+        [a, b]: [OfRanks<'_, T>; 2],
+        c: OfRanks<'_, T>,
+        options: &Options<'_, T>,
+        plan: &ReducePlan,
+    ) -> Result<()> {
+        let call = Checked::of(self.world, Kind::Reduce, [a, b], c, options)?;
+        expect_plan(&call.reduce_plans()?, plan)?;
+        if call.is_empty() {
+            return Ok(());
+        }
+        self.reduce(&call, plan, ([a, b], c, options))
+    }
+
+    fn reduce<T: Operand + ResultOf<T> + Float>(
+        &self,
+        call: &Checked,
+        plan: &ReducePlan,
+        matrices: Matrices<'_, '_, T>,
+    ) -> Result<()> {
+        let options = matrices.2;
+        match plan.variant {
+            Variant::OneShot(tile) if options.are_plain() => {
+                self.one_shot(call, (tile, plan.ctas), matrices, Plain)
+            }
+            Variant::OneShot(tile) => {
+                self.one_shot(call, (tile, plan.ctas), matrices, options.epilogue())
+            }
+            Variant::TwoShot(..) if options.are_plain() => {
+                self.add::<T, _, true>(call, call.plan(), matrices, Plain)
+            }
+            Variant::TwoShot(..) => {
+                self.add::<T, _, true>(call, call.plan(), matrices, options.epilogue())
+            }
+        }
+    }
+
+    fn gather<T: Operand + ResultOf<T>, E: Epilogue<T>>(
+        &self,
+        call: &Checked,
+        ([a, b], c, options): Matrices<'_, '_, T>,
+        epilogue: E,
+    ) -> Result<()> {
+        let Planned {
+            tile, ctas, pause, ..
+        } = call.plan();
+        let placed = call.place(self.world, &self.of_ranks, [a, b], c, (options, true))?;
+        let needed = Kind::Gather.shared(tile, call.ranks, call.size);
         let memory = self.memory.of::<T>(self.world, needed)?;
-        let form = call.form(tile);
-        let compile = || match kind {
-            Kind::Reduce => fixed(product_reduce::<T>, form).compile(&self.compiler),
-            _ => fixed(product_scatter::<T>, form).compile(&self.compiler),
-        };
-        let which = Which::Product(kind, form);
+        let form = call.form(tile, epilogue);
+        let compile = || fixed(gather_product::<T, E>, form).compile(&self.compiler);
+        let which = (TypeId::of::<(T, E)>(), format!("gather {form}"));
         let kernel = self
             .memory
-            .kernel::<ScatterHandles<T>, T>(self.world, which, compile)?;
+            .kernel::<GatherHandles<T>>(self.world, which, compile)?;
+        let added = placed.added_on_ranks(c, options);
         kernel.enqueue(self.world, ctas, |rank| {
             let [of_a, of_b] = placed.factors(rank, [a, b]);
-            let (shared, flags, launches) = parts(&memory, rank);
-            (
-                of_a,
-                of_b,
-                placed.result(rank, c),
-                shared.0,
-                shared.1,
-                flags.0,
-                flags.1,
-                launches,
-                nanoseconds(self.limit),
-                self.world.late(rank),
-                rank as i32,
-                call.ranks as i32,
-                m,
-                n,
-                k,
-                pause,
+            let [pieces, _] = placed.factors(rank, [a, b]);
+            let (source, pitch, bias) = &added[rank];
+            let of_rank = self.of_rank(call, rank, pause);
+            let of_c = placed.result(rank, c);
+            arguments!(
+                [of_a, pieces, of_b, of_c],
+                (source, *pitch, *bias),
+                &memory,
+                of_rank
             )
         })?;
         placed.finish(self.world, &self.of_ranks, c)
+    }
+
+    fn add<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: bool>(
+        &self,
+        call: &Checked,
+        planned: Planned,
+        ([a, b], c, options): Matrices<'_, '_, T>,
+        epilogue: E,
+    ) -> Result<()> {
+        let Planned {
+            tile, ctas, pause, ..
+        } = planned;
+        let placed = call.place(self.world, &self.of_ranks, [a, b], c, (options, true))?;
+        let kind = if TO_ALL { Kind::Reduce } else { Kind::Scatter };
+        let needed = kind.shared(tile, call.ranks, call.size);
+        let memory = self.memory.of::<T>(self.world, needed)?;
+        let form = call.form(tile, epilogue);
+        let compile = || fixed(product_scatter::<T, E, TO_ALL>, form).compile(&self.compiler);
+        let which = (TypeId::of::<(T, E)>(), format!("{kind:?} {form}"));
+        let kernel = self
+            .memory
+            .kernel::<ScatterHandles<T>>(self.world, which, compile)?;
+        let added = placed.added_on_ranks(c, options);
+        kernel.enqueue(self.world, ctas, |rank| {
+            let [of_a, of_b] = placed.factors_by_ranks(rank, [a, b]);
+            let (source, pitch, bias) = &added[rank];
+            let of_rank = self.of_rank(call, rank, pause);
+            let of_c = placed.result(rank, c);
+            arguments!(
+                [of_a, of_b, of_c],
+                (source, *pitch, *bias),
+                &memory,
+                of_rank
+            )
+        })?;
+        placed.finish(self.world, &self.of_ranks, c)
+    }
+
+    fn one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
+        &self,
+        call: &Checked,
+        (tile, ctas): (FewTile, usize),
+        ([a, b], c, options): Matrices<'_, '_, T>,
+        epilogue: E,
+    ) -> Result<()> {
+        let placed = call.place(self.world, &self.of_ranks, [a, b], c, (options, false))?;
+        let [m, n, k] = call.whole();
+        let memory = self
+            .memory
+            .packets(self.world, packets(tile, call.ranks, [m, n]))?;
+        let slot_packets = memory.slot_packets();
+        let form = OneShotForm {
+            product: call.turned_form(tile, epilogue),
+            ranks: call.ranks,
+        };
+        let compile = || fixed(product_one_shot::<T, E>, form).compile(&self.compiler);
+        let which = (TypeId::of::<(T, E)>(), format!("one shot {form}"));
+        let kernel = self
+            .memory
+            .kernel::<OneShotHandles<T>>(self.world, which, compile)?;
+        let [m, n, k] = [m, n, k].map(|extent| extent as i32);
+        let results: Vec<_> = (0..call.ranks)
+            .map(|rank| placed.whole_result(rank, c))
+            .collect();
+        let added = placed.added_on_ranks(c, options);
+        kernel.enqueue(self.world, ctas, |rank| {
+            let [of_a, of_b] = placed.factors(rank, [a, b]);
+            let (source, pitch, bias) = &added[rank];
+            let (out, place) = &results[rank];
+            (
+                of_b,
+                of_a,
+                out,
+                place.strides[0] as i32,
+                source,
+                *pitch,
+                *bias,
+                memory.packets.part(rank),
+                memory.packets.peers(rank),
+                slot_packets,
+                memory.launches.part(rank),
+                nanoseconds(self.limit),
+                self.world.late(rank),
+                rank as i32,
+                m,
+                n,
+                k,
+            )
+        })?;
+        placed.finish(self.world, &self.of_ranks, c)
+    }
+
+    fn of_rank(&self, call: &Checked, rank: usize, pause: i32) -> OfRank<&'w MappedBuffer<i64>> {
+        OfRank {
+            rank,
+            ranks: call.ranks,
+            size: call.size,
+            limit: (nanoseconds(self.limit), self.world.late(rank)),
+            pause,
+        }
     }
 }

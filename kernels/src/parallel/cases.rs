@@ -1,16 +1,20 @@
 //! Cases of products over several ranks, against f64.
 
+use tilekit::case::Shared;
 use tilekit::prelude::*;
-use tilekit::{TensorSource, TensorView};
+use tilekit::{Buffer, TensorSource, TensorView};
 
 use crate::products::dense::ManyTile;
-use crate::products::epilogue::Plain;
+use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{Operand, ResultOf, unit};
+use crate::products::few_tiles::FewTile;
 use crate::products::form::{Form, Side};
 
 use super::check::Kind;
 use super::gather::gather_product;
-use super::reduce::product_reduce;
+use super::launch::{OfRank, arguments};
+use super::one_shot::{OneShotForm, product_one_shot};
+use super::plan::packets;
 use super::scatter::product_scatter;
 
 /// What a case multiplies on each rank, and what it gets.
@@ -21,7 +25,44 @@ struct OfRanks<T> {
     a: Vec<Input<T>>,
     b: Vec<Input<T>>,
     c: Vec<Output<T>>,
+    /// What an epilogue adds.
+    bias: Vec<Input<T>>,
+    residual: Vec<Input<T>>,
 }
+
+/// What all ranks access.
+struct Memory<T> {
+    elements: Shared<T>,
+    flags: Shared<i64>,
+    launches: Shared<u64>,
+    late: Shared<i64>,
+}
+
+impl<T: DeviceElement> Memory<T> {
+    fn new(
+        case: &mut Case,
+        kind: Kind,
+        tile: ManyTile,
+        ranks: usize,
+        size: [usize; 3],
+    ) -> tilekit::Result<Self> {
+        let needed = kind.shared(tile, ranks, size);
+        Ok(Memory {
+            elements: case.shared(needed.elements)?,
+            flags: case.shared(needed.flags)?,
+            launches: case.shared(1)?,
+            late: case.shared(1)?,
+        })
+    }
+}
+
+/// A bias and a residual, and what is below 0 becomes 0.
+const ADDED: Standard = Standard {
+    scales: [Scales::None; 2],
+    bias: Some(Axis::Columns),
+    has_source: true,
+    activation: Activation::Relu,
+};
 
 fn pitch<T>(columns: usize) -> usize {
     columns.next_multiple_of(unit::<T>())
@@ -42,7 +83,7 @@ fn tile_of(case: &Case) -> ManyTile {
         groups: case.size("groups"),
         rows: 64,
         columns: case.size("columns"),
-        stages: 3,
+        stages: case.size("stages"),
     }
 }
 
@@ -63,6 +104,13 @@ impl<T: Operand + ResultOf<T>> OfRanks<T> {
                 .collect()
         };
         let (a, b) = (inputs("a", of_a(ranks) * m), inputs("b", n));
+        let mut inputs = |name: &str, rows: usize| -> Vec<Input<T>> {
+            let names = named(name).into_iter();
+            names
+                .map(|name| case.normal(&name, [rows, pitch::<T>(n)]))
+                .collect()
+        };
+        let (bias, residual) = (inputs("bias", 1), inputs("residual", of_c(ranks) * m));
         let names = named("c").into_iter();
         let c = names.map(|name| case.output(&name, [of_c(ranks) * m, pitch::<T>(n)]));
         OfRanks {
@@ -71,6 +119,8 @@ impl<T: Operand + ResultOf<T>> OfRanks<T> {
             c: c.collect(),
             a,
             b,
+            bias,
+            residual,
         }
     }
 
@@ -90,6 +140,24 @@ impl<T: Operand + ResultOf<T>> OfRanks<T> {
             .collect()
     }
 
+    /// What a rank's epilogue makes of the sum in row `row` and column `column` of its C.
+    fn finished(&self, is_plain: bool, rank: usize, [row, column]: [usize; 2], sum: f64) -> f64 {
+        if is_plain {
+            return sum;
+        }
+        let bias = self.bias[rank][[0, column]].number().to_f64();
+        let residual = self.residual[rank][[row, column]].number().to_f64();
+        (sum + bias + residual).max(0.0)
+    }
+
+    /// The sums of rows of C, of which each rank has a product.
+    fn sums(&self, rows: usize) -> Vec<f64> {
+        let products = (0..self.ranks).map(|rank| self.product(rank, rank, rows));
+        let sum =
+            products.reduce(|sum, product| sum.iter().zip(&product).map(|(x, y)| x + y).collect());
+        sum.expect("a rank takes part at least")
+    }
+
     /// The rows of all ranks of C, or of A, as one matrix for each.
     fn by_ranks<E: DeviceElement, S: TensorSource<E>>(
         view: TensorView<'_, E, S>,
@@ -98,6 +166,16 @@ impl<T: Operand + ResultOf<T>> OfRanks<T> {
         let pitch = pitch::<E>(columns);
         view.with_shape([ranks, rows, columns])
             .with_strides([rows * pitch, pitch, 1])
+    }
+
+    fn of_rank<'m>(&self, rank: usize, memory: &'m Memory<T>) -> OfRank<&'m Buffer<i64>> {
+        OfRank {
+            rank,
+            ranks: self.ranks,
+            size: self.size,
+            limit: (LIMIT, memory.late.part(rank)),
+            pause: PAUSE,
+        }
     }
 
     fn compare(
@@ -122,43 +200,35 @@ const PAUSE: i32 = 10;
 const LIMIT: i64 = 5_000_000_000;
 
 /// Launches so often: a second time everything is overwritten.
-fn gathers<T: Operand + ResultOf<T>>(case: &mut Case) -> CaseResult {
+fn gathers<T: Operand + ResultOf<T>, E: Epilogue<T>>(case: &mut Case, epilogue: E) -> CaseResult {
     let of = OfRanks::<T>::new(case, |_| 1, |ranks| ranks);
-    let (ranks, [m, n, k], tile) = (of.ranks, of.size, tile_of(case));
-    let needed = Kind::Gather.shared(tile, ranks, of.size);
-    let gathered = case.shared::<T>(needed.elements)?;
-    let (flags, launches) = (case.shared::<i32>(needed.flags)?, case.shared::<u64>(1)?);
-    let late = case.shared::<i64>(1)?;
-    let kernel = fixed(gather_product::<T>, Form::new(tile, Plain));
+    let (ranks, size @ [m, n, k], tile) = (of.ranks, of.size, tile_of(case));
+    let memory = Memory::<T>::new(case, Kind::Gather, tile, ranks, size)?;
+    let kernel = fixed(gather_product::<T, E>, Form::new(tile, epilogue));
     for _ in 0..case.size("launches") {
         case.launch_on_ranks(kernel, grid(case.size("ctas")), |rank| {
             let a = in_rows(of.a[rank].view(), [m, k]);
             let b = in_rows(of.b[rank].view(), [n, k]);
             let c = OfRanks::<T>::by_ranks(of.c[rank].view(), [ranks, m, n]);
-            (
-                a.clone(),
-                a,
-                b,
-                c,
-                gathered.part(rank),
-                gathered.peers(rank),
-                flags.part(rank),
-                flags.peers(rank),
-                launches.part(rank),
-                LIMIT,
-                late.part(rank),
-                rank as i32,
-                ranks as i32,
-                m as i32,
-                n as i32,
-                k as i32,
-                PAUSE,
+            let of_rank = of.of_rank(rank, &memory);
+            let added = (&of.residual[rank], pitch::<T>(n) as i32, &of.bias[rank]);
+            arguments!(
+                [a.clone(), a, b, c],
+                (added.0, added.1, added.2),
+                &memory,
+                of_rank
             )
         })?;
     }
     let want = |rank: usize| -> Vec<f64> {
         let products = (0..ranks).map(|of_a| of.product(of_a, rank, m));
-        products.collect::<Vec<_>>().concat()
+        let sums = products
+            .collect::<Vec<_>>()
+            .concat()
+            .into_iter()
+            .enumerate();
+        sums.map(|(at, sum)| of.finished(epilogue.is_plain(), rank, [at / n, at % n], sum))
+            .collect()
     };
     of.compare(case, ranks * m, want, tolerance(k, 1))
 }
@@ -173,118 +243,187 @@ fn tolerance(k: usize, roundings: usize) -> Tolerance {
     }
 }
 
-fn adds<T: Operand + ResultOf<T>>(case: &mut Case, kind: Kind) -> CaseResult {
-    let of_c = |ranks| if kind == Kind::Reduce { ranks } else { 1 };
+fn adds<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: bool>(
+    case: &mut Case,
+    epilogue: E,
+) -> CaseResult {
+    let of_c = |ranks| if TO_ALL { ranks } else { 1 };
+    let kind = if TO_ALL { Kind::Reduce } else { Kind::Scatter };
     let of = OfRanks::<T>::new(case, |ranks| ranks, of_c);
-    let (ranks, [m, n, k], tile) = (of.ranks, of.size, tile_of(case));
-    let needed = kind.shared(tile, ranks, of.size);
-    let staged = case.shared::<T>(needed.elements)?;
-    let (flags, launches) = (case.shared::<i32>(needed.flags)?, case.shared::<u64>(1)?);
-    let late = case.shared::<i64>(1)?;
-    let mut form = Form::new(tile, Plain);
+    let (ranks, size @ [m, n, k], tile) = (of.ranks, of.size, tile_of(case));
+    let memory = Memory::<T>::new(case, kind, tile, ranks, size)?;
+    let mut form = Form::new(tile, epilogue);
     form.sides[0] = Side {
         is_batched: true,
         ..Side::default()
     };
     for _ in 0..case.size("launches") {
-        let arguments = |rank: usize| {
+        let kernel = fixed(product_scatter::<T, E, TO_ALL>, form);
+        case.launch_on_ranks(kernel, grid(case.size("ctas")), |rank| {
             let a = OfRanks::<T>::by_ranks(of.a[rank].view(), [ranks, m, k]);
             let b = in_rows(of.b[rank].view(), [n, k]);
             let c = OfRanks::<T>::by_ranks(of.c[rank].view(), [of_c(ranks), m, n]);
-            (
-                a,
-                b,
-                c,
-                staged.part(rank),
-                staged.peers(rank),
-                flags.part(rank),
-                flags.peers(rank),
-                launches.part(rank),
-                LIMIT,
-                late.part(rank),
-                rank as i32,
-                ranks as i32,
-                m as i32,
-                n as i32,
-                k as i32,
-                PAUSE,
-            )
-        };
-        let ctas = grid(case.size("ctas"));
-        if kind == Kind::Reduce {
-            case.launch_on_ranks(fixed(product_reduce::<T>, form), ctas, arguments)?;
-        } else {
-            case.launch_on_ranks(fixed(product_scatter::<T>, form), ctas, arguments)?;
-        }
+            let of_rank = of.of_rank(rank, &memory);
+            let added = (&of.residual[rank], pitch::<T>(n) as i32, &of.bias[rank]);
+            arguments!([a, b, c], (added.0, added.1, added.2), &memory, of_rank)
+        })?;
     }
-    let all: Vec<Vec<f64>> = (0..ranks)
-        .map(|rank| of.product(rank, rank, ranks * m))
-        .collect();
+    let all = of.sums(ranks * m);
     let want = |rank: usize| -> Vec<f64> {
-        let of_rank = if kind == Kind::Reduce {
-            0..ranks * m * n
+        let rows = if TO_ALL {
+            0..ranks * m
         } else {
-            rank * m * n..(rank + 1) * m * n
+            rank * m..(rank + 1) * m
         };
-        let sum = |at: usize| all.iter().map(|product| product[at]).sum::<f64>();
-        of_rank.map(sum).collect()
+        let elements = rows.flat_map(|row| (0..n).map(move |column| [row, column]));
+        // The rank that adds the last product to a row finishes it.
+        let finished = |[row, column]: [usize; 2]| {
+            let (by, own_row) = if TO_ALL {
+                (row / m, row)
+            } else {
+                (rank, row - rank * m)
+            };
+            let sum = all[row * n + column];
+            of.finished(epilogue.is_plain(), by, [own_row, column], sum)
+        };
+        elements.map(finished).collect()
     };
     of.compare(case, of_c(ranks) * m, want, tolerance(k, ranks))
 }
 
+/// Few rows, in clusters of so many CTAs; M is that of all ranks.
+fn adds_at_once<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
+    case: &mut Case,
+    epilogue: E,
+) -> CaseResult {
+    let of = OfRanks::<T>::new(case, |_| 1, |_| 1);
+    let (ranks, [m, n, k]) = (of.ranks, of.size);
+    let tile = FewTile {
+        ctas: case.size("ctas"),
+        groups: 1,
+        columns: case.size("columns"),
+        stages: case.size("stages"),
+        turned: true,
+    };
+    let room = packets(tile, ranks, [m, n]);
+    let (sent, launches) = (case.shared::<u64>(room)?, case.shared::<u64>(1)?);
+    let late = case.shared::<i64>(1)?;
+    let form = OneShotForm {
+        product: Form::new(tile, epilogue),
+        ranks,
+    };
+    let tiles = n.div_ceil(64) * m.div_ceil(tile.columns);
+    for _ in 0..case.size("launches") {
+        let kernel = fixed(product_one_shot::<T, E>, form);
+        case.launch_on_ranks(kernel, grid(tiles * tile.ctas), |rank| {
+            (
+                in_rows(of.b[rank].view(), [n, k]),
+                in_rows(of.a[rank].view(), [m, k]),
+                &of.c[rank],
+                pitch::<T>(n) as i32,
+                &of.residual[rank],
+                pitch::<T>(n) as i32,
+                &of.bias[rank],
+                sent.part(rank),
+                sent.peers(rank),
+                (room / 2) as i64,
+                launches.part(rank),
+                LIMIT,
+                late.part(rank),
+                rank as i32,
+                m as i32,
+                n as i32,
+                k as i32,
+            )
+        })?;
+    }
+    let all = of.sums(m);
+    for rank in 0..ranks {
+        let finished = |(at, &sum): (usize, &f64)| {
+            of.finished(epilogue.is_plain(), rank, [at / n, at % n], sum)
+        };
+        let want = || all.iter().enumerate().map(finished).collect::<Vec<_>>();
+        // The product of each rank is rounded, and their sum.
+        case.expect_part(&of.c[rank], [m, n], want, tolerance(k, ranks + 1))?;
+    }
+    Ok(())
+}
+
 #[case(sizes(
-    ranks = [2, 4, 8, 1, 3],
-    m = [200, 72, 8, 130, 65],
-    n = [136, 72, 40, 65, 130],
-    k = [584, 100, 264, 65, 1],
-    groups = [2, 1, 1, 2, 1],
-    columns = [64, 64, 64, 64, 64],
-    ctas = [3, 2, 2, 2, 3],
-    launches = [2, 2, 1, 1, 1]
+    ranks = [2, 4, 8, 1, 3, 2, 2],
+    m = [200, 72, 8, 130, 65, 130, 72],
+    n = [136, 72, 40, 65, 130, 264, 136],
+    k = [584, 100, 264, 65, 1, 72, 136],
+    groups = [2, 1, 1, 2, 1, 2, 2],
+    columns = [64, 64, 64, 64, 64, 256, 128],
+    stages = [3, 3, 3, 3, 3, 3, 5],
+    ctas = [3, 2, 2, 2, 3, 2, 2],
+    launches = [2, 2, 1, 1, 1, 1, 1]
 ))]
 fn gather_product_bf16(case: &mut Case) -> CaseResult {
-    gathers::<bf16>(case)
+    gathers::<bf16, _>(case, Plain)
 }
 
-#[case(sizes(ranks = [2], m = [72], n = [65], k = [72], groups = [1], columns = [64], ctas = [2], launches = [1]))]
+#[case(sizes(ranks = [2], m = [72], n = [65], k = [72], groups = [1], columns = [64], stages = [3], ctas = [2], launches = [1]))]
 fn gather_product_f16(case: &mut Case) -> CaseResult {
-    gathers::<f16>(case)
+    gathers::<f16, _>(case, ADDED)
 }
 
 #[case(sizes(
-    ranks = [2, 4, 8, 1, 3],
-    m = [200, 72, 8, 130, 65],
-    n = [136, 72, 40, 65, 130],
-    k = [264, 100, 72, 65, 1],
-    groups = [2, 1, 1, 2, 1],
-    columns = [64, 64, 64, 64, 64],
-    ctas = [3, 2, 2, 2, 3],
-    launches = [2, 2, 1, 1, 1]
+    ranks = [2, 4, 8, 1, 3, 2, 2],
+    m = [200, 72, 8, 130, 65, 130, 72],
+    n = [136, 72, 40, 65, 130, 264, 136],
+    k = [264, 100, 72, 65, 1, 72, 136],
+    groups = [2, 1, 1, 2, 1, 2, 2],
+    columns = [64, 64, 64, 64, 64, 256, 128],
+    stages = [3, 3, 3, 3, 3, 3, 6],
+    ctas = [3, 2, 2, 2, 3, 2, 2],
+    launches = [2, 2, 1, 1, 1, 1, 1]
 ))]
 fn product_scatter_bf16(case: &mut Case) -> CaseResult {
-    adds::<bf16>(case, Kind::Scatter)
+    adds::<bf16, _, false>(case, Plain)
 }
 
-#[case(sizes(ranks = [2], m = [72], n = [65], k = [72], groups = [1], columns = [64], ctas = [2], launches = [1]))]
+#[case(sizes(ranks = [2], m = [72], n = [65], k = [72], groups = [1], columns = [64], stages = [3], ctas = [2], launches = [1]))]
 fn product_scatter_f16(case: &mut Case) -> CaseResult {
-    adds::<f16>(case, Kind::Scatter)
+    adds::<f16, _, false>(case, ADDED)
 }
 
 #[case(sizes(
-    ranks = [2, 4, 8, 3],
-    m = [200, 72, 8, 65],
-    n = [136, 72, 40, 130],
-    k = [264, 100, 72, 1],
-    groups = [2, 1, 1, 1],
-    columns = [64, 64, 64, 64],
-    ctas = [3, 2, 2, 3],
-    launches = [2, 2, 1, 1]
+    ranks = [2, 4, 8, 3, 2, 2],
+    m = [200, 72, 8, 65, 130, 72],
+    n = [136, 72, 40, 130, 264, 136],
+    k = [264, 100, 72, 1, 72, 136],
+    groups = [2, 1, 1, 1, 2, 2],
+    columns = [64, 64, 64, 64, 256, 128],
+    stages = [3, 3, 3, 3, 3, 6],
+    ctas = [3, 2, 2, 3, 2, 2],
+    launches = [2, 2, 1, 1, 1, 1]
 ))]
 fn product_reduce_bf16(case: &mut Case) -> CaseResult {
-    adds::<bf16>(case, Kind::Reduce)
+    adds::<bf16, _, true>(case, Plain)
 }
 
-#[case(sizes(ranks = [2], m = [72], n = [65], k = [72], groups = [1], columns = [64], ctas = [2], launches = [1]))]
+#[case(sizes(ranks = [2], m = [72], n = [65], k = [72], groups = [1], columns = [64], stages = [3], ctas = [2], launches = [1]))]
 fn product_reduce_f16(case: &mut Case) -> CaseResult {
-    adds::<f16>(case, Kind::Reduce)
+    adds::<f16, _, true>(case, ADDED)
+}
+
+#[case(sizes(
+    ranks = [2, 4, 8, 1, 3, 2, 16, 2, 4, 8, 2, 4, 8],
+    m = [5, 16, 1, 33, 70, 64, 3, 5, 1, 2, 20, 9, 9],
+    n = [200, 136, 72, 65, 130, 64, 24, 72, 72, 72, 72, 72, 72],
+    k = [584, 264, 100, 65, 1, 136, 72, 136, 72, 72, 72, 72, 72],
+    columns = [16, 16, 16, 32, 32, 64, 128, 16, 16, 16, 64, 64, 64],
+    ctas = [2, 1, 4, 1, 2, 8, 1, 1, 1, 1, 1, 1, 1],
+    stages = [3, 3, 3, 3, 3, 3, 3, 8, 8, 8, 8, 8, 8],
+    launches = [3, 2, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1]
+))]
+fn product_one_shot_bf16(case: &mut Case) -> CaseResult {
+    adds_at_once::<bf16, _>(case, Plain)
+}
+
+#[case(sizes(ranks = [2, 3], m = [19, 2], n = [129, 72], k = [136, 72], columns = [16, 32], stages = [3, 3], ctas = [1, 4], launches = [2, 1]))]
+fn product_one_shot_f16(case: &mut Case) -> CaseResult {
+    adds_at_once::<f16, _>(case, ADDED)
 }

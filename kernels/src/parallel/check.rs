@@ -1,12 +1,12 @@
 //! Checks of a call, and its matrices as the kernels take them.
 
 use tilekit::prelude::*;
-use tilekit::{TensorView, World};
+use tilekit::{Buffer, TensorView, World};
 
 use crate::products::check::{Taken, check_result};
 use crate::products::dense::ManyTile;
-use crate::products::epilogue::Plain;
 use crate::products::factor::{Operand, ResultOf, unit};
+use crate::products::few_tiles::FewTile;
 use crate::products::form::{Form, Side};
 use crate::products::matrix::Matrix;
 use crate::products::operands::{InRows, Role};
@@ -14,7 +14,8 @@ use crate::products::plan::Need;
 use crate::products::{Products, Result};
 
 use super::mail::MOST_RANKS;
-use super::plan::Planned;
+use super::options::Options;
+use super::plan::{Planned, ReducePlan, Summed};
 
 /// A matrix of a rank.
 pub type View<'a, T> = TensorView<'a, T>;
@@ -45,10 +46,13 @@ pub(super) struct Checked {
     pub(super) ranks: usize,
     /// Rows of a rank, N and K.
     pub(super) size: [usize; 3],
+    /// Rows of A.
+    rows: usize,
     /// A and B of each rank.
     factors: Vec<[Matrix; 2]>,
     taken: Vec<[Taken; 2]>,
     results: Vec<Matrix>,
+    residuals: Option<Vec<Matrix>>,
     multiprocessors: usize,
 }
 
@@ -76,12 +80,55 @@ fn matrices<T: DeviceElement>(
     Ok(all)
 }
 
+/// As many rows for each rank.
+fn expect_division(rows: usize, ranks: usize) -> Result<()> {
+    let found = || format!("{rows} rows");
+    let expected = format!("a multiple of {ranks}: as many for each rank");
+    expect(rows.is_multiple_of(ranks), "a", found, expected)
+}
+
+/// One of the plans of a call.
+pub(super) fn expect_plan(plans: &[ReducePlan], plan: &ReducePlan) -> Result<()> {
+    let found = || plan.to_string();
+    let known: Vec<String> = plans.iter().map(ReducePlan::to_string).collect();
+    let expected = format!("one of {}", known.join("; "));
+    expect(plans.contains(plan), "plan", found, expected)
+}
+
+/// The residual of each rank.
+fn check_options<T: DeviceElement>(
+    options: &Options<'_, T>,
+    results: &[Matrix],
+) -> Result<Option<Vec<Matrix>>> {
+    let (ranks, [_, n]) = (results.len(), results[0].shape);
+    if let Some(bias) = options.bias {
+        let found = || format!("{} buffers", bias.len());
+        let expected = format!("{ranks}: one for each rank");
+        expect(bias.len() == ranks, "options.bias", found, expected)?;
+        for (rank, bias) in bias.iter().enumerate() {
+            let found = || format!("{} numbers on rank {rank}", bias.len());
+            let expected = format!("{n}: one for each column of c");
+            expect(bias.len() == n, "options.bias", found, expected)?;
+        }
+    }
+    let Some(residual) = options.residual else {
+        return Ok(None);
+    };
+    let residuals = matrices(ranks, "options.residual", residual)?;
+    let (shape, wanted) = (residuals[0].shape, results[0].shape);
+    let found = || format!("shape {shape:?}");
+    let expected = format!("{wanted:?}, as c");
+    expect(shape == wanted, "options.residual", found, expected)?;
+    Ok(Some(residuals))
+}
+
 impl Checked {
     pub(super) fn of<T: Operand + ResultOf<T>>(
         world: &World,
         kind: Kind,
         [a, b]: [&[View<'_, T>]; 2],
         c: &[View<'_, T>],
+        options: &Options<'_, T>,
     ) -> Result<Checked> {
         let ranks = world.ranks();
         let found = || format!("{ranks} ranks");
@@ -102,16 +149,10 @@ impl Checked {
         expect(depth == k, "b", found, format!("{k}, the columns of a"))?;
         let (m, of_c) = match kind {
             Kind::Gather => (rows, [ranks * rows, n]),
-            Kind::Scatter | Kind::Reduce => {
-                let found = || format!("{rows} rows");
-                let expected = format!("a multiple of {ranks}: as many for each rank");
-                expect(rows.is_multiple_of(ranks), "a", found, expected)?;
-                let of_c = if kind == Kind::Reduce {
-                    rows
-                } else {
-                    rows / ranks
-                };
-                (rows / ranks, [of_c, n])
+            Kind::Reduce => (rows / ranks, [rows, n]),
+            Kind::Scatter => {
+                expect_division(rows, ranks)?;
+                (rows / ranks, [rows / ranks, n])
             }
         };
         let found = || format!("shape {:?}", results[0].shape);
@@ -124,6 +165,7 @@ impl Checked {
         for result in &results {
             check_result("c", *result, bytes)?;
         }
+        let residuals = check_options(options, &results)?;
         let factors = of_a.into_iter().zip(of_b);
         let factors: Vec<[Matrix; 2]> = factors.map(|(a, b)| [a, b.transposed()]).collect();
         let taken = factors.iter().map(|factors| kind.taken(*factors, m, bytes));
@@ -134,9 +176,11 @@ impl Checked {
             ranks,
             // Nothing along K is a step of zeros.
             size: [m, n, k.max(1)],
+            rows,
             taken: taken.collect(),
             factors,
             results,
+            residuals,
             multiprocessors: multiprocessors.min().unwrap_or(1),
         };
         call.take_alike(bytes);
@@ -156,7 +200,7 @@ impl Checked {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.size[0] == 0 || self.size[1] == 0
+        self.rows == 0 || self.size[1] == 0
     }
 
     fn sides(&self) -> [Side; 2] {
@@ -170,10 +214,39 @@ impl Checked {
         ]
     }
 
-    pub(super) fn form(&self, tile: ManyTile) -> Form<ManyTile, Plain> {
-        let mut form = Form::new(tile, Plain);
+    pub(super) fn form<E>(&self, tile: ManyTile, epilogue: E) -> Form<ManyTile, E> {
+        let mut form = Form::new(tile, epilogue);
         form.sides = self.sides();
         form
+    }
+
+    /// The same of a tile that has columns of C as rows, of one product.
+    pub(super) fn turned_form<E>(&self, tile: FewTile, epilogue: E) -> Form<FewTile, E> {
+        let mut form = Form::new(tile, epilogue);
+        form.sides = self.taken[0].map(Taken::side);
+        form.turned()
+    }
+
+    /// Rows, N and K of the sum.
+    pub(super) fn whole(&self) -> [usize; 3] {
+        let [_, n, k] = self.size;
+        [self.rows, n, k]
+    }
+
+    /// The ways to reduce it, the fastest first.
+    pub(super) fn reduce_plans(&self) -> Result<Vec<ReducePlan>> {
+        let summed = Summed {
+            size: self.whole(),
+            ranks: self.ranks,
+            is_mn_major: self.sides().map(|side| side.is_mn_major),
+            multiprocessors: self.multiprocessors,
+        };
+        let plans = summed.plans();
+        if plans.is_empty() {
+            // Few rows are divided in any way.
+            expect_division(self.rows, self.ranks)?;
+        }
+        Ok(plans)
     }
 
     /// How it is computed.
@@ -194,13 +267,16 @@ impl Checked {
         products: &[Products],
         [a, b]: [&[View<'_, T>]; 2],
         c: &[View<'_, T>],
+        (options, stores_by_tma): (&Options<'_, T>, bool),
     ) -> Result<Placed<'_, T>> {
         let mut placed = Placed {
             call: self,
             factors: Vec::with_capacity(self.ranks),
             results: Vec::with_capacity(self.ranks),
+            residuals: Vec::new(),
         };
-        let ends_early = !self.size[1].is_multiple_of(unit::<T>());
+        // TMA stores write whole units.
+        let ends_early = stores_by_tma && !self.size[1].is_multiple_of(unit::<T>());
         for (rank, products) in products.iter().enumerate() {
             let (stream, [of_a, of_b]) = (world.stream(rank), self.factors[rank]);
             let [a_taken, b_taken] = self.taken[rank];
@@ -213,6 +289,11 @@ impl Checked {
             } else {
                 products.placed(stream, c, own, false)?
             });
+            if let (Some(views), Some(matrices)) = (options.residual, &self.residuals) {
+                let residual = (Role::Source, views[rank].source());
+                let residual = products.placed(stream, residual, matrices[rank], true)?;
+                placed.residuals.push(residual);
+            }
         }
         Ok(placed)
     }
@@ -245,6 +326,7 @@ pub(super) struct Placed<'c, T> {
     call: &'c Checked,
     factors: Vec<[InRows<T>; 2]>,
     results: Vec<InRows<T>>,
+    residuals: Vec<InRows<T>>,
 }
 
 impl<T: Operand + ResultOf<T>> Placed<'_, T> {
@@ -255,11 +337,49 @@ impl<T: Operand + ResultOf<T>> Placed<'_, T> {
         [a, b]: [&'a [View<'_, T>]; 2],
     ) -> [View<'a, T>; 2] {
         let [of_a, of_b] = &self.factors[rank];
-        let (a, b) = (of_a.view(a[rank].source()), of_b.view(b[rank].source()));
+        [of_a.view(a[rank].source()), of_b.view(b[rank].source())]
+    }
+
+    /// The same where the rows of A are those of all ranks.
+    pub(super) fn factors_by_ranks<'a>(
+        &'a self,
+        rank: usize,
+        both: [&'a [View<'_, T>]; 2],
+    ) -> [View<'a, T>; 2] {
+        let [a, b] = self.factors(rank, both);
         match self.call.kind {
             Kind::Gather => [a, b],
-            Kind::Scatter | Kind::Reduce => [self.by_ranks(of_a, a), b],
+            Kind::Scatter | Kind::Reduce => [self.by_ranks(&self.factors[rank][0], a), b],
         }
+    }
+
+    /// What is added to the result of each rank, with its pitch and the bias: the result itself for what is not there, which nothing reads.
+    pub(super) fn added_on_ranks<'a>(
+        &'a self,
+        c: &'a [View<'_, T>],
+        options: &Options<'a, T>,
+    ) -> Vec<(View<'a, T>, i32, &'a Buffer<T>)> {
+        let of_rank = |rank: usize| {
+            let (view, place) = match (options.residual, self.residuals.get(rank)) {
+                (Some(views), Some(residual)) => {
+                    (residual.view(views[rank].source()), residual.place)
+                }
+                _ => self.whole_result(rank, c),
+            };
+            let bias = options.bias.map_or(c[rank].source(), |bias| bias[rank]);
+            (view, place.strides[0] as i32, bias)
+        };
+        (0..self.call.ranks).map(of_rank).collect()
+    }
+
+    /// C of a rank, and how it lies.
+    pub(super) fn whole_result<'a>(
+        &'a self,
+        rank: usize,
+        c: &'a [View<'_, T>],
+    ) -> (View<'a, T>, Matrix) {
+        let result = &self.results[rank];
+        (result.view(c[rank].source()), result.place)
     }
 
     /// The rows of A as a matrix for each rank.

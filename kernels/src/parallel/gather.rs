@@ -19,10 +19,10 @@
 
 use tilekit::prelude::*;
 
-use crate::patience::Patience;
 use crate::products::dense::{ManyTile, Multiply, Tiles, rows_of_group};
-use crate::products::epilogue::Plain;
-use crate::products::factor::{Operand, ResultOf, depth};
+use crate::products::epilogue::{Data, Epilogue};
+use crate::products::factor::{Operand, ResultOf, depth, unit};
+use crate::products::finished::Finished;
 use crate::products::form::{Form, Source, block_of, swizzle_of};
 
 use super::mail::Mail;
@@ -40,24 +40,28 @@ const LAG: usize = 2;
 pub(super) const SEGMENT: usize = 8;
 
 /// `C[ranks * M, N] = A[ranks * M, K] · B[N, K]ᵀ`, where `a` is this rank's `[M, K]` of A, and `c` is `[ranks, M, N]`. `a_pieces` is the same matrix as `a`.
+/// An epilogue may add a bias of N and a source of the shape of `c`, whose rows are `source_pitch` elements apart.
 ///
 /// `gathered` is for the rows of the other ranks: for each of them, for each tile of rows and each step along K, rows of a tile by 64 elements, as they lie in shared memory. `flags` has a
 /// number for each rank at most, and behind them one for each other rank, tile of rows and 8 steps. `launches` is one number of this rank. A wait for other ranks
 /// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each
 /// piece.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
-pub fn gather_product<T: Operand + ResultOf<T>>(
-    #[fixed] form: Form<ManyTile, Plain>,
+pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
+    #[fixed] form: Form<ManyTile, E>,
     #[block([form.tile.shape()[0], depth::<T>()], Nvmma::B128)] a: TensorMap<T>,
     #[block([PIECE_ROWS, depth::<T>()], Nvmma::B128)] a_pieces: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
     b: TensorMap<T>,
     #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of::<T>(form.tile.columns))]
     c: TensorMap<T>,
+    source: Ptr<T>,
+    #[multiple_of(unit::<T>())] source_pitch: i32,
+    bias: Ptr<T>,
     gathered: Ptr<T>,
     gathered_of: PeerMap<T>,
-    flags: Ptr<i32>,
-    flags_of: PeerMap<i32>,
+    flags: Ptr<i64>,
+    flags_of: PeerMap<i64>,
     launches: Ptr<u64>,
     limit: i64,
     late: Ptr<i64>,
@@ -68,8 +72,16 @@ pub fn gather_product<T: Operand + ResultOf<T>>(
     k: i32,
     pause: i32,
 ) {
-    let patience = Patience { limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], patience);
+    let limit = WaitLimit { ns: limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], limit);
+    let data = Data::of_sum(
+        (
+            source,
+            source_pitch,
+            m.cast::<i64>() * source_pitch.cast::<i64>(),
+        ),
+        bias,
+    );
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
     let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
@@ -100,10 +112,20 @@ pub fn gather_product<T: Operand + ResultOf<T>>(
 
     let multiply = |part: usize| {
         let (mut at, mut turn) = (pipeline.start(), epilogue.start());
-        for _ in tiles.of_program() {
+        for number in tiles.of_program() {
             let (sums, next) = multiplied.sums(part, at);
             at = next;
-            turn = epilogue.fill(part, turn, sums.cast::<T>());
+            turn = epilogue.fill_by(part, turn, |buffer| {
+                let [place, row, column] = tiles.place(number);
+                let finished = Finished {
+                    first: [row * rows_of_tile + part * tile.rows, column * columns],
+                    batch: mail.behind(place),
+                    size: [m, n],
+                    turned: false,
+                    data,
+                };
+                finished.store(form.epilogue, sums, buffer);
+            });
         }
     };
     // Groups take turns with their buffer, and one warp stores for all of them.

@@ -2,10 +2,8 @@
 
 use tilekit::prelude::*;
 
-use crate::patience::Patience;
-
-/// Bits of the arrivals of a launch; the number of the launch is above them.
-const ARRIVALS: u32 = 32;
+/// Bits of the arrivals of a launch, which has fewer CTAs than that; the number of the launch is above them.
+const ARRIVALS: u32 = 16;
 
 /// The most ranks, each of which has a flag that says which launch it is at.
 pub(crate) const MOST_RANKS: usize = 16;
@@ -13,13 +11,23 @@ pub(crate) const MOST_RANKS: usize = 16;
 /// Lanes of a warp.
 const LANES: usize = 32;
 
-/// What the CTAs of a launch know of the ranks, and their flags: `i32` in memory that every rank has and all access, 0 at first.
+/// The number of this launch, from 1: counts the CTA in `word`. Every CTA of the launch calls it once, with all threads of it or of one partition.
+///
+/// Of n CTAs the first adds 2¹⁶ - (n - 1) and each other one adds 1, so that the upper part has grown by 1 once all have been counted and not before, and
+/// the lower part is 0 again. Launches may differ in their grids, and none needs a number from the host. The number wraps after 2⁴⁸ launches.
+#[device]
+pub(super) fn launch_number(word: Ptr<u64>) -> Scalar<i64> {
+    let rest = (1_u64 << ARRIVALS) + 1 - num_programs(0).cast::<u64>();
+    let step = select(program_id(0) == 0, rest, 1_u64);
+    let old = word.at(0).relaxed().atomic_add(step).old();
+    (old >> ARRIVALS).cast::<i64>() + 1
+}
+
+/// What the CTAs of a launch know of the ranks, and their flags: `i64` in memory that every rank has and all access, 0 at first.
 ///
 /// # Numbers of launches
 ///
-/// Launches on these flags are numbered from 1, on all ranks alike: each is launched on all of them. `word` counts them in memory, with no help of the host:
-/// of n CTAs the first adds 2³² - (n - 1) and each other one adds 1, so that the upper half has grown by 1 once all have arrived and not before, and
-/// the lower half is 0 again. Launches may differ in their grids.
+/// Launches on these flags are numbered from 1 ([`launch_number`]), on all ranks alike: each is launched on all of them.
 ///
 /// A flag is the number of the last launch that has raised it, and one CTA of one rank raises it in a launch. Numbers only grow, so that nothing is reset,
 /// a flag that is raised early is not lost, and a launch of other sizes, which raises other flags, leaves nothing behind that a later one could take for its own.
@@ -31,7 +39,7 @@ const LANES: usize = 32;
 ///
 /// # Limit
 ///
-/// A wait for a flag that is not raised within the limit ends the kernel with a trap, as [`SignalsWithin`] has it: the word of the host names the slot, r for rank r that has not begun the launch and
+/// A wait for a flag that is not raised within the limit ends the kernel with a trap, as [`WaitLimit`] has it: the word of the host names the slot, r for rank r that has not begun the launch and
 /// [`MOST_RANKS`] + f for flag f, and by how many launches its number is too small. In a partition of one warp no wait takes a barrier.
 ///
 /// # Order
@@ -40,11 +48,11 @@ const LANES: usize = 32;
 /// Bulk stores are complete by `tma_store_wait(0)` before a flag is raised; what is loaded or overwritten by TMA behind a wait takes `fence_async_global`.
 #[derive(Clone, Copy, Aggregate)]
 pub(crate) struct Mail {
-    patience: Patience,
-    own: Ptr<i32>,
-    of_ranks: PeerMap<i32>,
+    limit: WaitLimit,
+    own: Ptr<i64>,
+    of_ranks: PeerMap<i64>,
     /// The number of this launch.
-    launch: Scalar<i32>,
+    launch: Scalar<i64>,
     /// This rank, and how many there are.
     pub(crate) rank: Scalar<i32>,
     pub(crate) ranks: Scalar<i32>,
@@ -55,9 +63,9 @@ impl Mail {
     #[device]
     pub(crate) fn open(
         word: Ptr<u64>,
-        (own, of_ranks): (Ptr<i32>, PeerMap<i32>),
+        (own, of_ranks): (Ptr<i64>, PeerMap<i64>),
         [rank, ranks]: [Scalar<i32>; 2],
-        patience: Patience,
+        limit: WaitLimit,
     ) -> Mail {
         static_assert!(
             is_cooperative(),
@@ -65,20 +73,17 @@ impl Mail {
         );
         assume((ranks > 0) & (ranks <= MOST_RANKS as i32));
         assume((rank >= 0) & (rank < ranks));
-        let rest = (1_u64 << ARRIVALS) + 1 - num_programs(0).cast::<u64>();
-        let step = select(program_id(0) == 0, rest, 1_u64);
-        let old = word.at(0).relaxed().atomic_add(step).old();
         Mail {
-            patience,
+            limit,
             own,
             of_ranks,
-            launch: (old >> ARRIVALS).cast::<i32>() + 1,
+            launch: launch_number(word),
             rank,
             ranks,
         }
     }
 
-    /// Tells all ranks that this one has begun the launch. One warp of each CTA calls it.
+    /// Signals all ranks that this one has begun the launch. One warp of each CTA calls it.
     #[device]
     pub(crate) fn announce(self) {
         if program_id(0) == 0 {
@@ -116,9 +121,10 @@ impl Mail {
                 before + lane < count,
             );
             let flags = self.own.at(slot).mask(is_flag).scope(Scope::Sys).acquire();
-            let polled = flags.atomic_poll_within(self.patience.limit, |seen| seen >= self.launch);
-            let missing = select(is_flag, self.launch - polled.seen(), 0);
-            self.patience.expect(slot, missing);
+            let polled = flags.atomic_poll_within(self.limit.ns, |seen| seen >= self.launch);
+            let missing = select(is_flag, self.launch - polled.seen(), 0_i64);
+            self.limit
+                .check(slot, minimum(missing, i64::from(i32::MAX)).cast::<i32>());
         }
         fence_async_global();
     }
@@ -154,9 +160,9 @@ impl Mail {
     #[device]
     fn wait_at(self, slot: Scalar<i32>) {
         let flag = self.own.at(slot).scope(Scope::Sys).acquire();
-        let polled = flag.atomic_poll_within(self.patience.limit, |seen| seen >= self.launch);
-        let missing = self.launch - polled.seen();
-        self.patience.expect_one(slot, missing);
+        let polled = flag.atomic_poll_within(self.limit.ns, |seen| seen >= self.launch);
+        let missing = minimum(self.launch - polled.seen(), i64::from(i32::MAX));
+        self.limit.check_one(slot, missing.cast::<i32>());
         fence_async_global();
     }
 }

@@ -8,7 +8,6 @@ use tilekit::{Compiler, EmulatorOptions, Error, World};
 use super::check::Kind;
 use super::gather::gather_product;
 use super::mail::{MOST_RANKS, Mail};
-use crate::patience::Patience;
 use crate::products::dense::ManyTile;
 use crate::products::epilogue::Plain;
 use crate::products::form::Form;
@@ -37,16 +36,16 @@ fn send<const VARIANT: usize>(
     out: Ptr<f32>,
     got: Ptr<f32>,
     got_of: PeerMap<f32>,
-    flags: Ptr<i32>,
-    flags_of: PeerMap<i32>,
+    flags: Ptr<i64>,
+    flags_of: PeerMap<i64>,
     launches: Ptr<u64>,
     limit: i64,
     late: Ptr<i64>,
     rank: i32,
     ranks: i32,
 ) {
-    let patience = Patience { limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], patience);
+    let limit = WaitLimit { ns: limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], limit);
     let tile = Smem::<f32>::alloc([LEN], Swizzled::plain([0]));
     let arrived = Mbarrier::alloc(1);
     let layout = Blocked::new([4], [32], [1], [0]);
@@ -87,7 +86,7 @@ fn sends<const VARIANT: usize>(
     let world = World::emulators(ranks, options)?;
     let kernel = world.load(&send::<VARIANT>.compile(&Compiler::default())?)?;
     let [x, got, out] = [(); 3].map(|()| world.symmetric::<f32>(LEN).expect("memory"));
-    let flags = world.symmetric::<i32>(MOST_RANKS + 1)?;
+    let flags = world.symmetric::<i64>(MOST_RANKS + 1)?;
     let counts = world.symmetric::<u64>(1)?;
     for launch in 0..launches {
         let number = |rank: usize| (launch * ranks + rank) as f32;
@@ -167,21 +166,21 @@ fn a_rank_that_forgets_its_launches_is_a_deadlock() {
 /// Flags that follow each other: more than a warp has lanes.
 const FLAGS: usize = 40;
 
-/// The number of the launch that waits.
-const LAUNCH: i32 = 7;
+/// The number of the launch that waits, which 32 bits do not hold.
+const LAUNCH: i64 = (1 << 32) + 7;
 
 /// One warp beside four others waits for rank 1 to begin, for the first flag, and for all.
 #[kernel(warps = 4, cooperative)]
 fn wait_in_a_warp(
-    flags: Ptr<i32>,
-    flags_of: PeerMap<i32>,
+    flags: Ptr<i64>,
+    flags_of: PeerMap<i64>,
     launches: Ptr<u64>,
     limit: i64,
     late: Ptr<i64>,
     rank: i32,
 ) {
-    let patience = Patience { limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, scalar(2)], patience);
+    let limit = WaitLimit { ns: limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, scalar(2)], limit);
     let wait = || {
         if rank == 0 {
             mail.wait_begun(scalar(1));
@@ -193,7 +192,7 @@ fn wait_in_a_warp(
 }
 
 /// What the launch ends with, and the word of rank 0, where all flags are raised but this one: the launches before it are forgotten by so many.
-fn waits_in_a_warp(seed: u64, missing: Option<(usize, i32)>) -> (Result<(), Error>, i64) {
+fn waits_in_a_warp(seed: u64, missing: Option<(usize, i64)>) -> (Result<(), Error>, i64) {
     let options = EmulatorOptions {
         seed,
         ..EmulatorOptions::default()
@@ -207,10 +206,10 @@ fn waits_in_a_warp(seed: u64, missing: Option<(usize, i32)>) -> (Result<(), Erro
     if let Some((slot, launches)) = missing {
         raised[slot] -= launches;
     }
-    let flags = world.symmetric::<i32>(raised.len()).expect("memory");
+    let flags = world.symmetric::<i64>(raised.len()).expect("memory");
     let counts = world.symmetric::<u64>(1).expect("memory");
     flags.part(0).write(&raised).expect("it is written");
-    let before = (LAUNCH as u64 - 1) << 32;
+    let before = (LAUNCH as u64 - 1) << 16;
     counts.part(0).write(&[before]).expect("it is written");
     let ended = kernel.launch(&world, grid(1), |rank| {
         (
@@ -238,7 +237,7 @@ fn a_limit_changes_nothing_where_all_flags_are_raised() {
 fn a_wait_past_its_limit_names_the_flag_and_ends_the_kernel() {
     let flag = |flag: usize| MOST_RANKS + flag;
     // A rank that has not begun, the flag of one wait, one of the first and of the last that a warp waits for together.
-    for (slot, launches) in [(1, 1), (flag(0), 2), (flag(9), 7), (flag(37), 3)] {
+    for (slot, launches) in [(1, 1), (flag(0), LAUNCH), (flag(9), 7), (flag(37), 3)] {
         for seed in 0..3 {
             let (ended, word) = waits_in_a_warp(seed, Some((slot, launches)));
             let Err(Error::Fault(fault)) = ended else {
@@ -252,7 +251,7 @@ fn a_wait_past_its_limit_names_the_flag_and_ends_the_kernel() {
             );
             assert_eq!(
                 word,
-                (slot as i64) << 32 | i64::from(launches),
+                (slot as i64) << 32 | launches.min(i32::MAX.into()),
                 "seed {seed}"
             );
         }
@@ -273,7 +272,7 @@ fn product_with_an_absent_rank(seed: u64) -> (Result<(), Error>, i64) {
         stages: 3,
     };
     let form = Form::new(tile, Plain);
-    let compiled = fixed(gather_product::<bf16>, form).compile(&Compiler::default());
+    let compiled = fixed(gather_product::<bf16, Plain>, form).compile(&Compiler::default());
     let kernel = world
         .load(&compiled.expect("it compiles"))
         .expect("it loads");
@@ -281,7 +280,7 @@ fn product_with_an_absent_rank(seed: u64) -> (Result<(), Error>, i64) {
     let needed = Kind::Gather.shared(tile, 2, size);
     let matrices = |len: usize| world.symmetric::<bf16>(len).expect("memory");
     let [a, b, c, gathered] = [m * k, n * k, 2 * m * n, needed.elements].map(matrices);
-    let flags = world.symmetric::<i32>(needed.flags).expect("memory");
+    let flags = world.symmetric::<i64>(needed.flags).expect("memory");
     let counts = world.symmetric::<u64>(1).expect("memory");
     let ended = kernel.launch(&world, grid(1), |rank| {
         (
@@ -289,6 +288,9 @@ fn product_with_an_absent_rank(seed: u64) -> (Result<(), Error>, i64) {
             a.part(rank).view([m, k]),
             b.part(rank).view([n, k]),
             c.part(rank).view([2, m, n]),
+            c.part(rank),
+            n as i32,
+            c.part(rank),
             gathered.part(rank),
             gathered.peers(rank),
             flags.part(rank),

@@ -8,26 +8,17 @@ use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Symmetric, World, WorldKernel};
 
 use crate::products::Result;
-use crate::products::dense::ManyTile;
-use crate::products::epilogue::Plain;
-use crate::products::form::Form;
 
-use super::check::Kind;
+use super::across::SLOTS;
 use super::plan::Shared;
 
-/// A kernel, without its element type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Which {
-    /// Of products.
-    Product(Kind, Form<ManyTile, Plain>),
-    /// Of ring attention, by its number in the table of instances.
-    Attention(usize),
-}
+/// A kernel, by the types that it is compiled for and the name of the rest.
+type Which = (TypeId, String);
 
 /// What calls have needed so far.
 #[derive(Default)]
 pub(crate) struct Memory {
-    kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
+    kernels: Mutex<HashMap<Which, Box<dyn Any + Send>>>,
     made: Mutex<Made>,
 }
 
@@ -35,16 +26,30 @@ pub(crate) struct Memory {
 struct Made {
     /// By element type, what is sent to a rank.
     elements: HashMap<TypeId, Box<dyn Any + Send>>,
-    flags: Option<Arc<Symmetric<i32>>>,
+    flags: Option<Arc<Symmetric<i64>>>,
+    packets: Option<Arc<Symmetric<u64>>>,
     launches: Option<Arc<Symmetric<u64>>>,
     counters: Option<Arc<Symmetric<i32>>>,
+}
+
+/// The memory of a call that sends packets.
+pub(super) struct Packets {
+    pub(super) packets: Arc<Symmetric<u64>>,
+    pub(super) launches: Arc<Symmetric<u64>>,
 }
 
 /// The memory of a call.
 pub(crate) struct Parts<T> {
     pub(crate) elements: Arc<Symmetric<T>>,
-    pub(crate) flags: Arc<Symmetric<i32>>,
+    pub(crate) flags: Arc<Symmetric<i64>>,
     pub(crate) launches: Arc<Symmetric<u64>>,
+}
+
+impl Packets {
+    /// Packets from one slot to the next, the same for all calls that share the memory.
+    pub(super) fn slot_packets(&self) -> i64 {
+        (self.packets.len() / SLOTS) as i64
+    }
 }
 
 impl Memory {
@@ -58,12 +63,21 @@ impl Memory {
         made.elements.insert(TypeId::of::<T>(), kept);
         let flags = enough(world, made.flags.take(), needed.flags)?;
         made.flags = Some(Arc::clone(&flags));
-        let launches = enough(world, made.launches.take(), 1)?;
-        made.launches = Some(Arc::clone(&launches));
         Ok(Parts {
             elements,
             flags,
-            launches,
+            launches: made.launches(world)?,
+        })
+    }
+
+    /// The same of so many packets.
+    pub(super) fn packets(&self, world: &World, needed: usize) -> Result<Packets> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let packets = enough(world, made.packets.take(), needed)?;
+        made.packets = Some(Arc::clone(&packets));
+        Ok(Packets {
+            packets,
+            launches: made.launches(world)?,
         })
     }
 
@@ -76,14 +90,13 @@ impl Memory {
     }
 
     /// A kernel on all ranks, loaded at its first use.
-    pub(crate) fn kernel<H: 'static, T: 'static>(
+    pub(crate) fn kernel<H: 'static>(
         &self,
         world: &World,
         which: Which,
         compile: impl FnOnce() -> tilekit::Result<CompiledKernel<H>>,
     ) -> Result<Arc<WorldKernel<H>>> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let which = (TypeId::of::<T>(), which);
         let known = kernels.get(&which).and_then(|kernel| kernel.downcast_ref());
         if let Some(known) = known {
             return Ok(Arc::clone(known));
@@ -91,6 +104,15 @@ impl Memory {
         let loaded = Arc::new(world.load(&compile()?)?);
         kernels.insert(which, Box::new(Arc::clone(&loaded)));
         Ok(loaded)
+    }
+}
+
+impl Made {
+    /// The number of launches so far, which all kernels count.
+    fn launches(&mut self, world: &World) -> Result<Arc<Symmetric<u64>>> {
+        let launches = enough(world, self.launches.take(), 1)?;
+        self.launches = Some(Arc::clone(&launches));
+        Ok(launches)
     }
 }
 

@@ -1,7 +1,9 @@
-//! Matrix products over several GPUs, fused with the collectives in front of them or behind: data of other ranks is on its way while tiles that need none are multiplied.
+//! Matrix products over several GPUs, fused with the collectives in front of them or behind: data of other ranks is in flight while tiles that need none are multiplied.
 //!
-//! [`gather_product`] multiplies a matrix whose rows are divided among the ranks, [`product_scatter`] adds up products of all ranks and leaves each its rows, [`product_reduce`] leaves each all of them.
+//! [`gather_product`] multiplies a matrix whose rows are divided among the ranks, [`product_scatter`] adds up products of all ranks and leaves each its rows, or all of them; for few rows
+//! [`product_one_shot`] does that.
 
+mod across;
 mod call;
 mod cases;
 mod check;
@@ -11,12 +13,15 @@ pub(crate) mod mail;
 #[cfg(test)]
 mod mail_tests;
 pub(crate) mod memory;
+pub mod one_shot;
+mod options;
 pub(crate) mod plan;
-pub mod reduce;
 pub mod scatter;
 
 pub use call::Parallel;
 pub use check::View;
 pub use gather::gather_product;
-pub use reduce::product_reduce;
+pub use one_shot::product_one_shot;
+pub use options::Options;
+pub use plan::{ReducePlan, Variant};
 pub use scatter::product_scatter;

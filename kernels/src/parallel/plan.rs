@@ -1,14 +1,21 @@
-//! Which tile computes a product over several ranks, in how many CTAs, and the memory it takes on each rank.
+//! Which kernel and tile compute a product over several ranks, in how many CTAs, and the memory it takes on each rank.
+
+use std::fmt;
 
 use tilekit::target::SM_90A;
 
+use crate::collectives::plan::{BYTES_PER_US, START_US};
 use crate::products::dense::ManyTile;
-use crate::products::factor::STAGE_BYTES;
-use crate::products::plan::{Instance, MANY, Need, Plan};
+use crate::products::ending::adders;
+use crate::products::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
+use crate::products::few_tiles::FewTile;
+use crate::products::plan::{Instance, MANY, MULTIPROCESSORS, Need, Plan, resident};
 
+use super::across::SLOTS;
 use super::check::Kind;
 use super::gather::{PIECE_ROWS, RING, SEGMENT};
 use super::mail::MOST_RANKS;
+use super::one_shot::{packets_of_part, parts_of};
 use super::scatter::PIECES;
 
 /// Memory that all ranks access, of each of them.
@@ -105,13 +112,158 @@ const SENDING: f64 = 0.6;
 const WAVES: usize = 2;
 
 /// How a product over ranks is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Planned {
     pub(super) tile: ManyTile,
     /// CTAs on each of the ranks.
     pub(super) ctas: usize,
     /// Nanoseconds for which a warp that sends rests behind each piece.
     pub(super) pause: i32,
+    /// What the product takes by the model.
+    product_us: f64,
+}
+
+/// By which kernel ranks add up their products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// Each rank sends all it has to every other one, which adds it ([`product_one_shot`](super::product_one_shot)): few rows.
+    OneShot(FewTile),
+    /// Sums pass from rank to rank, and then results ([`product_scatter`](super::product_scatter)).
+    TwoShot(ManyTile),
+}
+
+/// How [`multiply_reduce`](super::Parallel::multiply_reduce) computes a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReducePlan {
+    /// Which kernel, with its tile.
+    pub variant: Variant,
+    /// CTAs on each rank.
+    pub ctas: usize,
+    /// Bytes that each rank sends.
+    pub sent_bytes: usize,
+    /// What the model expects, in microseconds.
+    pub modelled_us: f64,
+}
+
+impl fmt::Display for ReducePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.variant {
+            Variant::OneShot(tile) => write!(f, "OneShot {tile}")?,
+            Variant::TwoShot(tile) => write!(f, "TwoShot {tile}")?,
+        }
+        let ReducePlan {
+            ctas,
+            sent_bytes,
+            modelled_us,
+            ..
+        } = self;
+        write!(
+            f,
+            " in {ctas} CTAs, {sent_bytes} bytes sent by each rank, {modelled_us:.1} us by the model"
+        )
+    }
+}
+
+/// Columns and stages of tiles of [`product_one_shot`](super::product_one_shot), of 64 rows.
+const ONE_SHOT: [(usize, usize); 4] = [(16, 8), (32, 8), (64, 8), (128, 6)];
+
+/// CTAs of a cluster.
+const CLUSTERS: [usize; 4] = [1, 2, 4, 8];
+
+/// Shared memory of a multiprocessor of compute capability 9.0 (CUDA programming guide, technical specifications).
+const MULTIPROCESSOR_BYTES: usize = 228 << 10;
+
+/// Bytes of shared memory that a CTA of [`product_one_shot`](super::product_one_shot) takes of it.
+fn shared_bytes(tile: FewTile) -> usize {
+    let stages = tile.stages * (INSTRUCTION_ROWS + tile.columns) * STAGE_BYTES;
+    let adders = adders(tile.columns, tile.ctas);
+    // Columns for each CTA that adds, and what it gets; alone it changes the layout of its sums.
+    let exchanged = if tile.ctas > 1 {
+        tile.columns + tile.ctas * (tile.columns / adders)
+    } else {
+        tile.columns
+    };
+    stages + exchanged * INSTRUCTION_ROWS * size_of::<f32>() + BESIDES
+}
+
+/// A sum over ranks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Summed {
+    /// Rows of the sum, N and K of a rank.
+    pub(super) size: [usize; 3],
+    pub(super) ranks: usize,
+    /// Elements of A follow each other along M, those of B along N.
+    pub(super) is_mn_major: [bool; 2],
+    pub(super) multiprocessors: usize,
+}
+
+impl Summed {
+    /// Every way, that with the least time by the model first.
+    pub(super) fn plans(self) -> Vec<ReducePlan> {
+        let mut plans: Vec<ReducePlan> = self.one_shot().chain(self.two_shot()).collect();
+        plans.sort_by(|x, y| x.modelled_us.total_cmp(&y.modelled_us));
+        plans
+    }
+
+    /// All CTAs of a launch wait for those of other ranks, and so are resident.
+    fn one_shot(self) -> impl Iterator<Item = ReducePlan> {
+        let ([m, n, _], peers) = (self.size, self.ranks - 1);
+        let need = Need {
+            is_mn_major: self.is_mn_major,
+            ..Need::of_16_bits(self.size)
+        };
+        let tiles = ONE_SHOT.into_iter();
+        let tiles = tiles.flat_map(|tile| CLUSTERS.into_iter().map(move |ctas| (tile, ctas)));
+        tiles.filter_map(move |((columns, stages), ctas)| {
+            let tile = FewTile {
+                ctas,
+                groups: 1,
+                columns,
+                stages,
+                turned: true,
+            };
+            let plan = Plan::able(Instance::Few(tile), &need)?;
+            let of_one = MULTIPROCESSOR_BYTES / shared_bytes(tile);
+            let room = resident(ctas) * self.multiprocessors / MULTIPROCESSORS * of_one.min(2);
+            let all = plan.grid.iter().product();
+            // A packet of 8 bytes has two elements.
+            let sent_bytes = 4 * m * n * peers;
+            (all <= room).then_some(ReducePlan {
+                variant: Variant::OneShot(tile),
+                ctas: all,
+                sent_bytes,
+                modelled_us: plan.microseconds + START_US[0] + sent_bytes as f64 / BYTES_PER_US,
+            })
+        })
+    }
+
+    /// As many rows for each rank.
+    fn two_shot(self) -> Option<ReducePlan> {
+        let ([m, n, k], peers) = (self.size, self.ranks - 1);
+        if !m.is_multiple_of(self.ranks) {
+            return None;
+        }
+        let need = Need {
+            batches: self.ranks,
+            is_mn_major: self.is_mn_major,
+            ..Need::of_16_bits([m / self.ranks, n, k])
+        };
+        let planned = Planned::best(Kind::Reduce, &need, self.multiprocessors);
+        let sent_bytes = 4 * m * n * peers / self.ranks;
+        // Sums are hidden, and some of the results are not (`bench/results/several_gpus.md`).
+        let link_us = sent_bytes as f64 / BYTES_PER_US;
+        Some(ReducePlan {
+            variant: Variant::TwoShot(planned.tile),
+            ctas: planned.ctas,
+            sent_bytes,
+            modelled_us: START_US[2] + planned.product_us.max(link_us) + link_us / 4.0,
+        })
+    }
+}
+
+/// Packets of all slots of [`product_one_shot`](super::product_one_shot).
+pub(super) fn packets(tile: FewTile, ranks: usize, size: [usize; 2]) -> usize {
+    SLOTS * ranks * parts_of(tile, size) * packets_of_part(tile)
 }
 
 impl Planned {
@@ -125,6 +277,7 @@ impl Planned {
             tile,
             ctas: plan.grid[0].clamp(1, multiprocessors),
             pause: 0,
+            product_us: plan.microseconds,
         };
         let rests = kind.rests(&planned, need);
         let [m, n, _] = need.size;
@@ -139,6 +292,54 @@ impl Planned {
         Planned {
             pause: pause as i32,
             ..planned
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plans(size: [usize; 3], ranks: usize) -> Vec<ReducePlan> {
+        let summed = Summed {
+            size,
+            ranks,
+            is_mn_major: [false; 2],
+            multiprocessors: 132,
+        };
+        summed.plans()
+    }
+
+    fn is_one_shot(plan: &ReducePlan) -> bool {
+        matches!(plan.variant, Variant::OneShot(_))
+    }
+
+    #[test]
+    fn few_rows_are_added_at_once_and_many_pass_from_rank_to_rank() {
+        for ranks in [2, 4, 8] {
+            for (n, k) in [(8192, 8192 / ranks), (8192, 28672 / ranks), (5120, 2048)] {
+                for m in [1, 16, 24, 64] {
+                    assert!(is_one_shot(&plans([m, n, k], ranks)[0]), "{m} {n} {k}");
+                }
+                assert!(!is_one_shot(&plans([8192, n, k], ranks)[0]), "{n} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_are_not_divided_evenly_are_added_at_once_or_not_at_all() {
+        assert!(plans([7, 512, 64], 2).iter().all(is_one_shot));
+        assert!(plans([4099, 8192, 64], 2).is_empty());
+    }
+
+    #[test]
+    fn no_launch_has_more_ctas_than_are_resident() {
+        for m in 1..=256 {
+            for n in [64, 8192, 16384, 30000] {
+                for plan in plans([m, n, 512], 2) {
+                    assert!((1..=264).contains(&plan.ctas), "{plan}");
+                }
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Product and reduce-scatter in one kernel: each rank has some of K, and gets some rows of the sum of all products.
+//! Product and reduce-scatter or all-reduce in one kernel: each rank has some of K, and gets some rows of the sum of all products, or all.
 //!
 //! # Who adds
 //!
@@ -6,14 +6,18 @@
 //! of rank d goes to rank r - 1, which multiplies those rows next; so at any time each rank sends to one rank, and has as long as the products of one rank's rows take until
 //! they are needed. The sum is in a fixed order, and bit-identical in every run. It is rounded to the type of the result at each rank, as in the ring of a library's reduce-scatter.
 //!
-//! A tile is sent as it lies in shared memory, by a bulk store, and loaded by a bulk copy into the buffer of the epilogue that adds it.
+//! A tile is sent as it lies in shared memory, by a bulk store, and loaded by a bulk copy into the buffer of the epilogue that adds it. The rank that adds last finishes the sum.
+//!
+//! # All rows
+//!
+//! For an all-reduce each rank sends its results to the others as soon as a tile is done; these store what they got when their own tiles are. So all ranks have the same bits.
 
 use tilekit::prelude::*;
 
-use crate::patience::Patience;
 use crate::products::dense::{ManyTile, Multiply, Tiles, rows_of_group};
-use crate::products::epilogue::Plain;
-use crate::products::factor::{Operand, ResultOf, depth};
+use crate::products::epilogue::{Data, Epilogue};
+use crate::products::factor::{Operand, ResultOf, depth, unit};
+use crate::products::finished::Finished;
 use crate::products::form::{Form, Source, block_of, swizzle_of};
 
 use super::gather::flat;
@@ -22,24 +26,28 @@ use super::mail::Mail;
 /// Parts in which a tile is sent.
 pub(super) const PIECES: usize = 8;
 
-/// `C[M, N] = Σ A[M, K] · B[N, K]ᵀ` over the ranks, of which `a` has this rank's `[ranks, M, K]`, `b` its `[N, K]`, and `c` is `[1, M, N]`: the rows of this rank.
+/// `C[M, N] = Σ A[M, K] · B[N, K]ᵀ` over the ranks, of which `a` has this rank's `[ranks, M, K]`, `b` its `[N, K]`, and `c` is `[1, M, N]`: the rows of this rank. With `TO_ALL`
+/// `c` is `[ranks, M, N]`, the rows of all. An epilogue may add a bias of N and a source of the shape of `c`, whose rows are `source_pitch` elements apart.
 ///
-/// `staged` has `groups * rows` by `columns` elements for each tile of `[M, N]` and each rank but one. `flags` has a number for each rank at most, and
+/// `staged` has `groups * rows` by `columns` elements for each tile of `[M, N]` and each rank but one, with `TO_ALL` twice as many. `flags` has a number for each rank at most, and
 /// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank. A wait for other ranks
 /// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each part of a tile.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
-pub fn product_scatter<T: Operand + ResultOf<T>>(
-    #[fixed] form: Form<ManyTile, Plain>,
+pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: bool>(
+    #[fixed] form: Form<ManyTile, E>,
     #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
     a: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
     b: TensorMap<T>,
     #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of::<T>(form.tile.columns))]
     c: TensorMap<T>,
+    source: Ptr<T>,
+    #[multiple_of(unit::<T>())] source_pitch: i32,
+    bias: Ptr<T>,
     staged: Ptr<T>,
     staged_of: PeerMap<T>,
-    flags: Ptr<i32>,
-    flags_of: PeerMap<i32>,
+    flags: Ptr<i64>,
+    flags_of: PeerMap<i64>,
     launches: Ptr<u64>,
     limit: i64,
     late: Ptr<i64>,
@@ -50,29 +58,18 @@ pub fn product_scatter<T: Operand + ResultOf<T>>(
     k: i32,
     pause: i32,
 ) {
-    let patience = Patience { limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], patience);
-    add_over_ranks(
-        form,
-        (a, b, c),
-        (staged, staged_of),
-        (mail, pause),
-        [m, n, k],
-        false,
+    let limit = WaitLimit { ns: limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], limit);
+    // Of the rows of all ranks those of this one, which it finishes.
+    let own = if TO_ALL { mail.rank } else { scalar(0) };
+    let data = Data::of_sum(
+        (
+            source,
+            source_pitch,
+            m.cast::<i64>() * source_pitch.cast::<i64>(),
+        ),
+        bias,
     );
-}
-
-/// The product with what other ranks have added, tile by tile; with `to_all`, every rank gets all rows of the sum, and `c` is `[ranks, M, N]`.
-#[device]
-pub(super) fn add_over_ranks<T: Operand + ResultOf<T>>(
-    form: Form<ManyTile, Plain>,
-    (a, b, c): (TensorMap<T>, TensorMap<T>, TensorMap<T>),
-    (staged, staged_of): (Ptr<T>, PeerMap<T>),
-    (mail, pause): (Mail, Scalar<i32>),
-    [m, n, k]: [Scalar<i32>; 3],
-    to_all: bool,
-) {
-    let ranks = mail.ranks;
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
     let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
@@ -114,12 +111,29 @@ pub(super) fn add_over_ranks<T: Operand + ResultOf<T>>(
             at = next;
             ready.index(part).wait(parity);
             let buffer = buffer(part);
+            let finish = |sums: Tensor<f32>| {
+                if form.epilogue.is_plain() {
+                    return buffer.store(sums.cast::<T>());
+                }
+                let [place, row, column] = tiles.place(number);
+                if place + 1 < ranks {
+                    buffer.store(sums.cast::<T>());
+                } else {
+                    let finished = Finished {
+                        first: [row * rows_of_tile + part * tile.rows, column * columns],
+                        batch: own,
+                        size: [m, n],
+                        turned: false,
+                        data,
+                    };
+                    finished.store(form.epilogue, sums, buffer);
+                }
+            };
+            let sums = sums.cast::<f32>();
             if number < of_rank {
-                buffer.store(sums.cast::<T>());
+                finish(sums);
             } else {
-                let before = buffer.load(sums.layout());
-                let sum = sums.cast::<f32>() + before.cast::<f32>();
-                buffer.store(sum.cast::<T>());
+                finish(sums + buffer.load(sums.layout()).cast::<f32>());
             }
             fence_async_shared();
             filled.index(part).arrival().by(Arrivers::Warp).arrive();
@@ -154,9 +168,8 @@ pub(super) fn add_over_ranks<T: Operand + ResultOf<T>>(
                 mail.raise(to, sent);
             } else {
                 let row = row * rows_of_tile + part * tile.rows;
-                let block = if to_all { mail.rank } else { scalar(0) };
-                c.store([block, row, column * columns], buffer);
-                if to_all {
+                c.store([own, row, column * columns], buffer);
+                if TO_ALL {
                     // Nothing is multiplied beside the last of them.
                     let is_last = number + num_programs(0) >= ranks * of_rank;
                     let pause_of_results = select(is_last, 0, pause);
@@ -178,7 +191,7 @@ pub(super) fn add_over_ranks<T: Operand + ResultOf<T>>(
             }
             parity ^= 1;
         }
-        if to_all {
+        if TO_ALL {
             for places in range(1, ranks) {
                 for tile_of_rank in range(program_id(0), of_rank).step(num_programs(0)) {
                     let [_, row, column] = tiles.place(tile_of_rank);

@@ -10,7 +10,7 @@ use super::factor::INSTRUCTION_ROWS;
 const INSTRUCTION_COLUMNS: usize = 8;
 
 /// CTAs of a cluster of `ctas` that add up and store columns of a tile of `columns`.
-pub(super) fn adders(columns: usize, ctas: usize) -> usize {
+pub(crate) fn adders(columns: usize, ctas: usize) -> usize {
     ctas.min(columns / INSTRUCTION_COLUMNS)
 }
 
@@ -100,25 +100,66 @@ impl<S: Numeric> Exchange<S> {
     }
 }
 
-/// Where the sums of a tile go. Rows and columns are those of the tile.
-#[derive(Clone, Copy)]
-pub(super) struct Ending<O, E> {
-    pub(super) epilogue: E,
-    /// Columns of the tile, and CTAs that share it.
-    pub(super) columns: usize,
-    pub(super) ctas: usize,
-    /// Rows of the tile are columns of the result.
-    pub(super) turned: bool,
-    pub(super) is_batched: bool,
-    pub(super) out: Ptr<O>,
-    pub(super) stride: Scalar<i32>,
-    pub(super) batch_stride: Scalar<i64>,
-    pub(super) size: [Scalar<i32>; 2],
-    pub(super) batch: Scalar<i32>,
-    pub(super) data: Data<O>,
+/// What becomes of the sums of a tile: an epilogue, or what precedes one.
+pub(crate) trait Finish<O: Numeric>: Copy {
+    /// What it does beside the mainloop, in the partition of the consumers.
+    #[must_use]
+    fn begun(self) -> Self;
+
+    /// The results.
+    fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32>;
+
+    /// Sums are stored as they are.
+    fn is_plain(&self) -> bool;
+
+    /// Elements of a row of the result that a thread gets at a time, at most.
+    fn run(&self) -> usize {
+        8
+    }
 }
 
-impl<O: Numeric, E: Epilogue<O>> Ending<O, E> {
+impl<O: Numeric, E: Epilogue<O>> Finish<O> for E {
+    fn begun(self) -> Self {
+        self
+    }
+
+    #[track_caller]
+    fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32> {
+        Epilogue::finish(self, sums, at)
+    }
+
+    fn is_plain(&self) -> bool {
+        Epilogue::is_plain(self)
+    }
+}
+
+/// Where the sums of a tile go. Rows and columns are those of the tile.
+#[derive(Clone, Copy)]
+pub(crate) struct Ending<O, E> {
+    pub(crate) epilogue: E,
+    /// Columns of the tile, and CTAs that share it.
+    pub(crate) columns: usize,
+    pub(crate) ctas: usize,
+    /// Rows of the tile are columns of the result.
+    pub(crate) turned: bool,
+    pub(crate) is_batched: bool,
+    pub(crate) out: Ptr<O>,
+    pub(crate) stride: Scalar<i32>,
+    pub(crate) batch_stride: Scalar<i64>,
+    pub(crate) size: [Scalar<i32>; 2],
+    pub(crate) batch: Scalar<i32>,
+    pub(crate) data: Data<O>,
+}
+
+impl<O: Numeric, E: Finish<O>> Ending<O, E> {
+    /// The same, behind what it does beside the mainloop.
+    pub(super) fn begun(self) -> Self {
+        Ending {
+            epilogue: self.epilogue.begun(),
+            ..self
+        }
+    }
+
     /// What CTAs of a cluster need to add up their parts, if there are several, for `groups` warpgroups.
     #[track_caller]
     pub(super) fn exchange<S: Numeric>(self, groups: usize) -> Option<Exchange<S>> {
@@ -152,7 +193,7 @@ impl<O: Numeric, E: Epilogue<O>> Ending<O, E> {
                 self.write(self.finish(sum, at), at);
             }
         } else {
-            let layout = along(axis, [INSTRUCTION_ROWS, width], 8);
+            let layout = along(axis, [INSTRUCTION_ROWS, width], self.epilogue.run());
             if self.epilogue.is_plain() {
                 let results = sums.cast::<O>().convert_layout(layout);
                 self.write(results, self.place(results.layout(), [row, column], width));

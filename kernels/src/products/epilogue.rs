@@ -19,6 +19,26 @@ pub struct Data<O> {
     pub(crate) scales: [Ptr<f32>; 2],
 }
 
+impl<O: Numeric> Data<O> {
+    /// Of sums without factors: what is added to them, its pitch and the step from one matrix to the next, and the bias.
+    #[track_caller]
+    pub(crate) fn of_sum(
+        (source, source_pitch, source_batch): (Ptr<O>, Scalar<i32>, Scalar<i64>),
+        bias: Ptr<O>,
+    ) -> Self {
+        Data {
+            alpha: scalar(1.0),
+            beta: scalar(1.0),
+            source,
+            source_pitch,
+            source_batch,
+            bias,
+            // There are none, and no epilogue reads them.
+            scales: [bias.cast::<f32>(); 2],
+        }
+    }
+}
+
 /// Where sums stand in the result, and the numbers of the call. Rows and columns are tensors that broadcast against the sums.
 #[derive(Clone, Copy, Aggregate)]
 pub struct Place<O> {

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 use tilekit::{TensorSource, TensorView};
 
 /// Rows of one `wgmma`.
-pub(super) const INSTRUCTION_ROWS: usize = 64;
+pub(crate) const INSTRUCTION_ROWS: usize = 64;
 
 /// Bytes of K in a stage: the widest row that is swizzled.
 pub(crate) const STAGE_BYTES: usize = 128;

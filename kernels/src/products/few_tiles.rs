@@ -4,10 +4,10 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::ending::Ending;
+use super::ending::{Ending, Finish};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
-use super::form::{Form, Source};
+use super::form::{Form, Side, Source};
 
 /// A tile of [`few_tiles`]: `[groups * 64, columns]`, of `ctas` CTAs along K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,12 +70,11 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         ctas,
         groups,
         columns,
-        stages,
         turned,
+        ..
     } = form.tile;
     let rows = groups * INSTRUCTION_ROWS;
     launch_dependents();
-    let pipeline = Pipeline::tma((x, y), stages, Consumers::warpgroups(groups));
     let batch = if form.is_batched {
         program_id(2)
     } else {
@@ -103,14 +102,36 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch,
         data,
     };
+    let place = || [cluster_id(0) * rows, program_id(1) * columns];
+    multiply_tile((form.tile, form.sides), (x, y), place, k, ending);
+}
+
+/// The tile of a cluster, which begins at the row and column that `place` gives.
+#[device]
+pub(crate) fn multiply_tile<T: Operand, O: ResultOf<T>, E: Finish<O>>(
+    (tile, sides): (FewTile, [Side; 2]),
+    (x, y): (TensorMap<T>, TensorMap<T>),
+    place: impl FnOnce() -> [Scalar<i32>; 2],
+    k: Scalar<i32>,
+    ending: Ending<O, E>,
+) {
+    let FewTile {
+        ctas,
+        groups,
+        columns,
+        stages,
+        ..
+    } = tile;
+    let pipeline = Pipeline::tma((x, y), stages, Consumers::warpgroups(groups));
     let exchange = ending.exchange::<T::Sum>(groups);
     let rank = cluster_rank();
     let steps = steps_along(k, depth::<T>());
-    let [row, column] = [cluster_id(0) * rows, program_id(1) * columns];
-    let x = Source::new(x, form.sides[0], rows);
-    let y = Source::new(y, form.sides[1], columns);
+    let [row, column] = place();
+    let x = Source::new(x, sides[0], groups * INSTRUCTION_ROWS);
+    let y = Source::new(y, sides[1], columns);
 
     let multiply = |group: usize| {
+        let ending = ending.begun();
         let first = group * INSTRUCTION_ROWS;
         let mut at = pipeline.start();
         let mut before = pipeline.nothing_held(&at);
@@ -133,8 +154,8 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         for step in range(rank, steps).step(ctas) {
             let stage = pipeline.producer_acquire(at);
             let (of_x, of_y) = stage.tiles;
-            x.load([batch, row, step], of_x, stage.full);
-            y.load([batch, column, step], of_y, stage.full);
+            x.load([ending.batch, row, step], of_x, stage.full);
+            y.load([ending.batch, column, step], of_y, stage.full);
             at = pipeline.commit(stage).advance();
         }
     };

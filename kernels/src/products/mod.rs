@@ -12,7 +12,7 @@ mod cases;
 pub(crate) mod check;
 pub mod dense;
 pub mod dispatch;
-mod ending;
+pub(crate) mod ending;
 pub mod epilogue;
 mod epilogue_cases;
 mod error;

@@ -330,7 +330,7 @@ fn many_microseconds(tile: [usize; 2], [programs, waves, tiles]: [usize; 3], nee
 }
 
 /// CTAs that run at a time in clusters of `ctas`, one on a multiprocessor: those of a cluster are in one GPC.
-fn resident(ctas: usize) -> usize {
+pub(crate) fn resident(ctas: usize) -> usize {
     match ctas {
         8 => 112,
         4 => 120,

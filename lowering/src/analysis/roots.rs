@@ -1,7 +1,7 @@
 //! Which parameters a pointer was made from, and so which buffers an access can touch.
 
 use cranelift_entity::SecondaryMap;
-use ir::elem::Elem;
+use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
 use ir::ops::flow;
 use ir::{Func, Spaces};
@@ -14,15 +14,29 @@ struct Origin {
     params: u128,
     /// It comes from an integer too, or from where this analysis does not look.
     is_unknown: bool,
-    /// It may point into memory of another rank.
-    is_peer: bool,
+    /// Where it may point among the memory of all ranks.
+    reach: Reach,
+}
+
+/// Where a pointer or an address may point; of two origins that which is later here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    /// Into memory of this rank.
+    #[default]
+    Own,
+    /// Into a table of the addresses of all ranks.
+    Table,
+    /// Into memory of another rank.
+    Peer,
+    /// Each element into memory of a rank of its own.
+    Ranks,
 }
 
 /// Of a pointer made from an integer.
 const UNKNOWN: Origin = Origin {
     params: 0,
     is_unknown: true,
-    is_peer: false,
+    reach: Reach::Own,
 };
 
 impl Origin {
@@ -30,7 +44,7 @@ impl Origin {
         Origin {
             params: self.params | other.params,
             is_unknown: self.is_unknown || other.is_unknown,
-            is_peer: self.is_peer || other.is_peer,
+            reach: self.reach.max(other.reach),
         }
     }
 }
@@ -58,7 +72,7 @@ impl Roots {
             roots.origins[param.value] = Origin {
                 params: bit.unwrap_or(0),
                 is_unknown: bit.is_none(),
-                is_peer: false,
+                ..Origin::default()
             };
             if param.is_readonly {
                 roots.readonly |= bit.unwrap_or(0);
@@ -90,7 +104,12 @@ impl Roots {
 
     /// May these pointers point into memory of another rank?
     pub fn is_peer(&self, pointers: Value) -> bool {
-        self.origins[pointers].is_peer
+        self.origins[pointers].reach >= Reach::Peer
+    }
+
+    /// May each of these pointers point into memory of a rank of its own?
+    pub fn is_of_ranks(&self, pointers: Value) -> bool {
+        self.origins[pointers].reach == Reach::Ranks
     }
 
     /// The `readonly` parameter that these pointers may come from, by its index.
@@ -137,19 +156,45 @@ impl OriginPropagation<'_> {
                 self.grow(param, UNKNOWN);
             }
         }
-        let mut pointers = op.operands();
+        let (mut pointers, mut addresses) = (op.operands(), op.operands());
         pointers.retain(|v| leads_to_memory(func, *v));
-        let origin = if pointers.is_empty() {
-            Origin {
-                is_peer: op.rules().is_peer(),
-                ..UNKNOWN
-            }
-        } else {
-            self.join(pointers)
+        addresses.retain(|v| is_address(func, *v));
+        let (of_pointers, of_addresses) = (self.join(pointers.clone()), self.join(addresses));
+        let rules = op.rules();
+        let reach = of_pointers.reach.max(of_addresses.reach);
+        let given = match (rules.is_peer(), rules.is_peer_table()) {
+            (true, _) => Reach::Peer,
+            (_, true) => Reach::Table,
+            _ => Reach::Own,
         };
-        func.results(inst)
-            .iter()
-            .for_each(|v| self.grow(*v, origin));
+        let of_pointer = Origin {
+            reach: reach.max(given),
+            ..if pointers.is_empty() {
+                UNKNOWN
+            } else {
+                of_pointers
+            }
+        };
+        // Of an address only this is followed: what it was computed with, or that it was loaded from a table of ranks.
+        let reads = rules.effects().reads.intersects(Spaces::GLOBAL);
+        let of_address = |result: Value| {
+            let is_tensor = func.ty(result).as_tensor().is_some();
+            let reach = match (reads, of_pointers.reach) {
+                (false, _) => reach,
+                (true, Reach::Table) if is_tensor => Reach::Ranks,
+                (true, Reach::Table) => Reach::Peer,
+                (true, _) => Reach::Own,
+            };
+            Origin { reach, ..UNKNOWN }
+        };
+        for &result in func.results(inst) {
+            let origin = if is_address(func, result) {
+                of_address(result)
+            } else {
+                of_pointer
+            };
+            self.grow(result, origin);
+        }
     }
 
     fn join(&self, values: impl IntoIterator<Item = Value>) -> Origin {
@@ -159,7 +204,8 @@ impl OriginPropagation<'_> {
 
     fn grow(&mut self, value: Value, origin: Origin) {
         let joined = self.origins[value].join(origin);
-        if leads_to_memory(self.func, value) && joined != self.origins[value] {
+        let is_followed = leads_to_memory(self.func, value) || is_address(self.func, value);
+        if is_followed && joined != self.origins[value] {
             self.origins[value] = joined;
             self.has_grown = true;
         }
@@ -181,4 +227,10 @@ pub fn stored(func: &Func, inst: Inst) -> Option<Value> {
 fn leads_to_memory(func: &Func, value: Value) -> bool {
     let ty = func.ty(value);
     ty.as_tensor_map().is_some() || ty.elem().is_some_and(Elem::is_ptr)
+}
+
+/// Is it a number that may be an address?
+fn is_address(func: &Func, value: Value) -> bool {
+    let elem = func.ty(value).elem();
+    matches!(elem, Some(Elem::Data(DType::U64 | DType::I64)))
 }

@@ -3,7 +3,7 @@
 use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
 use ir::ops::cast::{Cast, Rounding as Mode};
-use ir::ops::pointer::PeerPtr;
+use ir::ops::pointer::{PeerPtr, PeerTable};
 use ptx::{BinaryOp, Compare, Operand, Rounding, Type};
 
 use super::code::Code;
@@ -16,6 +16,14 @@ impl Lower for PeerPtr {
         let (from, address) = (cx.elem(self.address), cx.elements(self.address)[0]);
         let pointer = cx.code.pointer(address, from);
         cx.set_result(inst, vec![pointer]);
+        Ok(())
+    }
+}
+
+impl Lower for PeerTable {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let table = cx.elements(self.table);
+        cx.set_result(inst, table);
         Ok(())
     }
 }

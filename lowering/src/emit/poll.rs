@@ -7,8 +7,11 @@
 //! At the scope of the system it polls by relaxed loads and acquires by one fence at the end (PTX ISA 8.8: an acquire pattern): `ld.acquire.sys`
 //! is a strong load and an invalidation of L1, at each poll.
 //!
+//! The elements of one thread are polled together, each until its own wait is over: one after the other, each would take a way to memory and back.
+//!
 //! A limit of time costs nothing where the first read ends the wait: the clock is read behind a read that does not.
 
+use diag::Diagnostic;
 use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
 use ir::ops::atomic::{Scope, Semantics};
@@ -25,6 +28,16 @@ use super::element::Element;
 use super::vector::{Shape, plain_load};
 use super::{Emitted, Emitter, Lower};
 
+/// An element that a thread waits for.
+#[derive(Clone, Copy)]
+struct Polled {
+    from: Addr,
+    /// What was read last.
+    reg: Reg,
+    /// Which threads wait.
+    guard: Option<Predicate>,
+}
+
 /// The bits of a thread's number in its warp.
 const LANE_BITS: u32 = 31;
 
@@ -32,15 +45,27 @@ impl Lower for AtomicPoll {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let elem = cx.elem(cx.func.result(inst));
         let pointers = cx.elements(self.ptr);
-        let mut known = Vec::new();
         let waiting = cx.waiting_lanes(self.ptr);
-        for turn in cx.turns_of(waiting, self.ptr, self.mask.expand()) {
-            let from = cx.code.address(pointers[turn.register]);
-            let reg = cx.guarded_result(elem, turn.guard);
-            cx.poll(self, from, reg, turn.guard)?;
-            let element = cx.code.vector_elements(Shape::new(elem, 1), &[reg])[0];
-            known.push((turn.register, element));
+        let turns = cx.turns_of(waiting, self.ptr, self.mask.expand());
+        let mut polled = Vec::with_capacity(turns.len());
+        for turn in &turns {
+            polled.push(Polled {
+                from: cx.code.address(pointers[turn.register]),
+                reg: cx.guarded_result(elem, turn.guard),
+                guard: turn.guard,
+            });
         }
+        match polled[..] {
+            [] => {}
+            [one] => cx.poll(self, one)?,
+            _ => cx.poll_together(self, &polled)?,
+        }
+        let shape = Shape::new(elem, 1);
+        let known = turns.iter().zip(&polled).map(|(turn, polled)| {
+            let element = cx.code.vector_elements(shape, &[polled.reg])[0];
+            (turn.register, element)
+        });
+        let known = known.collect();
         cx.sync_warp();
         let is_synchronized = cx.broadcast_to_copies(inst, known, self.scratch);
         let all_acquired = is_synchronized || !cx.differs_between_warps(self.ptr);
@@ -70,10 +95,99 @@ impl Emitter<'_> {
         map.free_mask(Axis::Warp) != (1 << map.in_bits(Axis::Warp)) - 1
     }
 
-    /// The loop, in the threads that the guard lets in.
-    fn poll(&mut self, op: &AtomicPoll, from: Addr, reg: Reg, guard: Option<Predicate>) -> Emitted {
-        let acquires_at_end = op.scope == Scope::Sys && op.semantics == Semantics::Acquire;
-        let semantics = if acquires_at_end {
+    /// The loop for one element, in the threads that the guard lets in.
+    fn poll(&mut self, op: &AtomicPoll, polled: Polled) -> Emitted {
+        let over = self.code.label("polled");
+        if let Some(guard) = polled.guard {
+            let skip = Predicate {
+                negated: !guard.negated,
+                ..guard
+            };
+            self.code.branch(Some(skip), over, false);
+        }
+        self.repeat(op, |cx| {
+            cx.load_polled(op, polled, None);
+            cx.test(op, polled)
+        })?;
+        self.acquire(op);
+        self.code.bind(over);
+        Ok(())
+    }
+
+    /// The loop for several elements, whose reads are in flight at a time; those of which the wait is over are not read again.
+    fn poll_together(&mut self, op: &AtomicPoll, polled: &[Polled]) -> Emitted {
+        let is_over: Vec<Reg> = polled.iter().map(|one| self.skipped(one.guard)).collect();
+        self.repeat(op, |cx| {
+            for (one, &over) in polled.iter().zip(&is_over) {
+                cx.load_polled(op, *one, Some(Predicate::not(over)));
+            }
+            let mut all = None;
+            for (one, &over) in polled.iter().zip(&is_over) {
+                let done = cx.test(op, *one)?;
+                let either = Binary::new(BinaryOp::Or, Type::Pred, over, over, done);
+                cx.code.push(either);
+                all = Some(match all {
+                    None => over,
+                    Some(all) => cx.code.binary(BinaryOp::And, Type::Pred, all, over),
+                });
+            }
+            Ok(all.expect("a thread waits for several elements"))
+        })?;
+        self.acquire(op);
+        Ok(())
+    }
+
+    /// A predicate that is true in the threads that do not wait.
+    fn skipped(&mut self, guard: Option<Predicate>) -> Reg {
+        let skipped = self.code.reg(RegClass::Pred);
+        let none = Setp::new(
+            Compare::Ne,
+            Type::U32,
+            PairDest::from(skipped),
+            0_u32,
+            0_u32,
+        );
+        self.code.push(none);
+        if let Some(guard) = guard {
+            let others = Predicate {
+                negated: !guard.negated,
+                ..guard
+            };
+            let all = Setp::new(
+                Compare::Eq,
+                Type::U32,
+                PairDest::from(skipped),
+                0_u32,
+                0_u32,
+            );
+            self.code.push_guarded(Some(others), all);
+        }
+        skipped
+    }
+
+    /// Repeats what yields whether the wait is over, until it is or its time has passed.
+    fn repeat(
+        &mut self,
+        op: &AtomicPoll,
+        once: impl FnOnce(&mut Self) -> Result<Reg, Diagnostic>,
+    ) -> Emitted {
+        let again = self.code.label("poll");
+        let clock = op.within.expand().map(|limit| self.start_clock(limit));
+        self.code.bind(again);
+        self.code.open();
+        let was_divergent = self.code.begin_divergent();
+        let done = once(self)?;
+        match clock {
+            None => self.code.branch(Some(Predicate::not(done)), again, false),
+            Some(clock) => self.again_within(clock, done, again),
+        }
+        self.code.end_divergent(was_divergent);
+        self.code.close();
+        Ok(())
+    }
+
+    fn load_polled(&mut self, op: &AtomicPoll, polled: Polled, guard: Option<Predicate>) {
+        let semantics = if acquires_at_end(op) {
             Semantics::Relaxed
         } else {
             op.semantics
@@ -83,41 +197,34 @@ impl Emitter<'_> {
             scope: Some(scope(op.scope)),
             ..plain_load(Space::Global)
         };
+        let shape = self.polled_shape(op);
+        self.code
+            .load_into(shape, &[polled.reg], polled.from, guard, &load);
+    }
+
+    fn polled_shape(&self, op: &AtomicPoll) -> Shape {
+        Shape::new(self.elem(self.func.region(op.until).params[0]), 1)
+    }
+
+    /// The test of what was read last.
+    fn test(&mut self, op: &AtomicPoll, polled: Polled) -> Result<Reg, Diagnostic> {
         let param = self.func.region(op.until).params[0];
-        let shape = Shape::new(self.elem(param), 1);
-        let (again, over) = (self.code.label("poll"), self.code.label("polled"));
-        if let Some(guard) = guard {
-            let skip = Predicate {
-                negated: !guard.negated,
-                ..guard
-            };
-            self.code.branch(Some(skip), over, false);
-        }
-        let clock = op.within.expand().map(|limit| self.start_clock(limit));
-        self.code.bind(again);
-        self.code.open();
-        let was_divergent = self.code.begin_divergent();
-        self.code.load_into(shape, &[reg], from, None, &load);
-        let element: Element = self.code.vector_elements(shape, &[reg])[0];
+        let shape = self.polled_shape(op);
+        let element: Element = self.code.vector_elements(shape, &[polled.reg])[0];
         self.set(param, vec![element]);
         self.region(op.until)?;
         let answer = yielded(self.func, op.until)[0];
         let done = self.scalar(answer);
-        let done = self.code.whole(done, Elem::I1);
-        match clock {
-            None => self.code.branch(Some(Predicate::not(done)), again, false),
-            Some(clock) => self.again_within(clock, done, again),
-        }
-        self.code.end_divergent(was_divergent);
-        self.code.close();
-        if acquires_at_end {
+        Ok(self.code.whole(done, Elem::I1))
+    }
+
+    fn acquire(&mut self, op: &AtomicPoll) {
+        if acquires_at_end(op) {
             self.code.push(ptx::Fence {
                 sem: Some(ptx::FenceSem::AcqRel),
                 scope: scope(op.scope),
             });
         }
-        self.code.bind(over);
-        Ok(())
     }
 
     /// The limit of a wait, and where its beginning will be, which is 0 until then.
@@ -160,6 +267,11 @@ impl Emitter<'_> {
         self.code.branch(Some(Predicate::is(in_time)), again, false);
         self.code.bind(late);
     }
+}
+
+/// Whether polls are relaxed, and a fence behind them acquires.
+fn acquires_at_end(op: &AtomicPoll) -> bool {
+    op.scope == Scope::Sys && op.semantics == Semantics::Acquire
 }
 
 /// The time of a wait with a limit.

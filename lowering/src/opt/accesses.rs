@@ -1,6 +1,8 @@
 //! `check-accesses`: says which accesses to global memory move many more bytes than they use, and which accesses to shared
 //! memory have lanes wait for one another.
 
+use std::cell::OnceCell;
+
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::Func;
 use ir::entity::Inst;
@@ -11,6 +13,7 @@ use crate::analysis::access::Accesses;
 use crate::analysis::axis::Axes;
 use crate::analysis::banks::{self, BankCost};
 use crate::analysis::coalescing::{self, AccessCost};
+use crate::analysis::roots::Roots;
 
 /// An access that moves this many times the bytes that it uses, or takes this many times the wavefronts, is reported.
 const MAX_EXCESS: u32 = 4;
@@ -38,9 +41,17 @@ fn check_global(func: &Func, found: &mut Diagnostics) {
     }
     let axes = Axes::of(func);
     let all = Accesses::new(func, &axes);
+    let roots = OnceCell::new();
+    let is_of_ranks = |inst: Inst| {
+        let pointers = crate::analysis::access::pointers(func, inst);
+        let roots = roots.get_or_init(|| Roots::of(func));
+        pointers.is_some_and(|pointers| roots.is_of_ranks(pointers))
+    };
     for inst in accesses {
+        // What lies in memory of several ranks is contiguous in no layout.
         if let Some(cost) = coalescing::cost(&all, inst)
             && cost.excess() >= MAX_EXCESS
+            && !is_of_ranks(inst)
         {
             let d = report(func, inst, cost);
             found.push(if func.contracts.denies_uncoalesced {
@@ -140,6 +151,30 @@ mod tests {
         let (_, found) = apply("check-accesses", &text);
         let found = found.to_string();
         assert_eq!(found.lines().next().unwrap_or(""), expected);
+    }
+
+    #[test]
+    fn signals_to_several_ranks_are_no_uncoalesced_access() {
+        let text = "
+            #b = Blocked([1], [32], [1], [0])
+            kernel @k(%table: ptr<u64>, %rank: i32) warps(1) deny(uncoalesced) stage(resolved) {
+              %all = peer_table %table : ptr<u64>
+              %s = splat %all : tensor<32xptr<u64>, #b>
+              %i = arange {start=0, end=32} : tensor<32xi32, #b>
+              %p = ptr_add %s, %i : tensor<32xptr<u64>, #b>
+              %a = load %p : tensor<32xu64, #b>
+              %q = cast %a : tensor<32xptr<i32>, #b>
+              %r = splat %rank : tensor<32xi32, #b>
+              %t = ptr_add %q, %r : tensor<32xptr<i32>, #b>
+              atomic_store %t, %i {semantics=release, scope=sys}
+              return
+            }";
+        assert!(apply("check-accesses", text).1.is_empty());
+        // The same addresses, of which nothing is known.
+        let of_numbers = text.replace("%s = splat %all", "%s = splat %table");
+        let (_, found) = apply("check-accesses", &of_numbers);
+        let found = found.to_string();
+        assert!(found.starts_with("error[TK0029]"), "{found}");
     }
 
     #[test]

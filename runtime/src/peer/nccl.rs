@@ -36,6 +36,17 @@ library_functions! {
 /// `ncclComm_t`.
 type Communicator = *mut c_void;
 
+/// `ncclAllReduce` and `ncclReduceScatter`.
+type Sum = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    u32,
+    u32,
+    Communicator,
+    *mut c_void,
+) -> u32;
+
 /// `ncclSum`
 const SUM: u32 = 0;
 
@@ -105,25 +116,12 @@ impl Nccl {
     ) -> Result<()> {
         let (kind, len) = (data_type::<T>()?, length(send));
         expect_lengths((send, len), (receive, len))?;
-        self.group(
+        let function = self.library.functions.ncclAllReduce;
+        self.sum(
             world,
-            send,
-            receive,
-            &|_, from, to, communicator, stream| {
-                // SAFETY: both buffers are on the communicator's GPU and hold `len` elements of this type.
-                let status = unsafe {
-                    (self.library.functions.ncclAllReduce)(
-                        from,
-                        to,
-                        len,
-                        kind,
-                        SUM,
-                        communicator,
-                        stream,
-                    )
-                };
-                self.library.check("ncclAllReduce", status)
-            },
+            [send, receive],
+            (len, kind),
+            ("ncclAllReduce", function),
         )
     }
 
@@ -172,25 +170,12 @@ impl Nccl {
     ) -> Result<()> {
         let (kind, len) = (data_type::<T>()?, length(receive));
         expect_lengths((send, len * world.ranks()), (receive, len))?;
-        self.group(
+        let function = self.library.functions.ncclReduceScatter;
+        self.sum(
             world,
-            send,
-            receive,
-            &|_, from, to, communicator, stream| {
-                // SAFETY: `to` holds `len` elements of this type and `from` as many for each rank, both on the communicator's GPU.
-                let status = unsafe {
-                    (self.library.functions.ncclReduceScatter)(
-                        from,
-                        to,
-                        len,
-                        kind,
-                        SUM,
-                        communicator,
-                        stream,
-                    )
-                };
-                self.library.check("ncclReduceScatter", status)
-            },
+            [send, receive],
+            (len, kind),
+            ("ncclReduceScatter", function),
         )
     }
 
@@ -247,6 +232,26 @@ impl Nccl {
                     self.library.check("ncclRecv", received)?;
                 }
                 Ok(())
+            },
+        )
+    }
+
+    /// A sum of which each rank receives `len` elements, and sends as many or as many for each rank.
+    fn sum<T: DeviceElement>(
+        &self,
+        world: &World,
+        [send, receive]: [&[&Buffer<T>]; 2],
+        (len, kind): (usize, u32),
+        (name, function): (&str, Sum),
+    ) -> Result<()> {
+        self.group(
+            world,
+            send,
+            receive,
+            &|_, from, to, communicator, stream| {
+                // SAFETY: both buffers are on the communicator's GPU and hold as many elements of this type as the function takes, which the caller has compared.
+                let status = unsafe { function(from, to, len, kind, SUM, communicator, stream) };
+                self.library.check(name, status)
             },
         )
     }

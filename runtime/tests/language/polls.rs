@@ -226,3 +226,47 @@ fn a_poll_with_a_limit_ends_with_what_it_read_last() {
         assert_eq!(out.to_vec().unwrap(), wanted, "limit {limit}");
     }
 }
+
+/// 64 flags, two of each thread, of which those in front of `n` are waited for.
+#[kernel(warps = 1)]
+fn tile_within(flags: Ptr<i32>, out: Ptr<i32>, limit: i64, n: i32) {
+    let at = arange(0..64, Blocked::new([2], [32], [1], [0]));
+    let flags = flags.at(at).mask(at < n).relaxed();
+    let seen = flags.atomic_poll_within(limit, |seen| seen > 4).seen();
+    out.at(at).store(seen);
+}
+
+#[test]
+fn a_tile_of_flags_with_a_limit_and_a_mask_gives_what_was_read_last_of_each() {
+    let text = ptx!(tile_within);
+    // Both elements of a thread are polled in one loop, of which the clock is read once.
+    assert_eq!(text.matches("%globaltimer").count(), 1, "{text}");
+    assert_eq!(
+        text.matches("ld.relaxed.gpu.global.b32").count(),
+        2,
+        "{text}"
+    );
+    for (seed, late) in [(0, None), (1, Some(3)), (2, Some(40)), (3, Some(50))] {
+        let n = 41;
+        let device = Device::emulator_with_seed(seed);
+        let set: Vec<i32> = (0..64)
+            .map(|at| if late == Some(at) { -at } else { 5 + at })
+            .collect();
+        let flags = Buffer::from_slice(&device, &set).unwrap();
+        let out = Buffer::<i32>::new(&device, 64).unwrap();
+        let kernel = tile_within.compile(&Compiler::default()).unwrap();
+        let kernel = kernel.load(&device).unwrap();
+        let stream = Stream::new(&device).unwrap();
+        kernel
+            .launch(&stream, 1, (&flags, &out, 200_i64, n))
+            .unwrap();
+        stream.synchronize().unwrap();
+        // 0 where the mask is false.
+        let wanted: Vec<i32> = set
+            .iter()
+            .zip(0..)
+            .map(|(&flag, at)| if at < n { flag } else { 0 })
+            .collect();
+        assert_eq!(out.to_vec().unwrap(), wanted, "late {late:?}");
+    }
+}

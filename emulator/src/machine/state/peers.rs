@@ -5,7 +5,7 @@ use crate::machine::order::{Clocks, Fences, Place};
 use crate::program::{AtomicOp, Strong};
 use ptx::Type;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a device may do with memory of another one.
@@ -165,7 +165,7 @@ impl Peers {
 /// Strong reads of a warp since global memory last changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Polls {
-    pub(crate) each: SmallVec<[Poll; 2]>,
+    pub(crate) each: BTreeSet<Poll>,
     /// How often they were repeated.
     count: u32,
     changes: u64,
@@ -174,15 +174,15 @@ pub(crate) struct Polls {
 }
 
 /// An element that is polled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Poll {
     pub(crate) step: u32,
     pub(crate) address: u64,
     pub(crate) bytes: u32,
 }
 
-/// Elements that one warp polls in turns.
-const MOST_POLLED: usize = 64;
+/// Elements that one warp polls in turns: some of each lane.
+const MOST_POLLED: usize = 4096;
 /// Reads of unchanged memory after which a warp counts as waiting.
 const PATIENCE: u32 = 256;
 /// Steps without a read after which it does not.
@@ -204,7 +204,7 @@ impl Polls {
         if self.each.len() == MOST_POLLED {
             self.each.clear();
         }
-        self.each.push(poll);
+        self.each.insert(poll);
     }
 
     /// Does the warp do nothing but read the same memory, which nobody changes?
@@ -251,6 +251,11 @@ mod tests {
         assert!(!polls.are_in_vain(8, 300) && !polls.are_in_vain(7, 5000));
         polls.note(poll(4), 7, 300);
         assert!(!polls.are_in_vain(7, 300));
+        // Sixteen elements of each lane, read in turns.
+        for round in 0..2 {
+            (0..512).for_each(|at| polls.note(poll(8 * at), 7, 400 + round));
+        }
+        assert!(polls.are_in_vain(7, 500));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Ring attention as a program calls it: checks, memory that all ranks access, launches on all of them.
 
+use std::any::TypeId;
+
 use tilekit::prelude::*;
 
 use super::check::{Tensors, check};
@@ -12,9 +14,7 @@ use crate::attention::plan::Tile;
 use crate::attention::table::{Instance, Operand};
 use crate::error::Result;
 use crate::parallel::Parallel;
-use crate::parallel::launch::parts;
-use crate::parallel::memory::Which;
-use crate::patience::nanoseconds;
+use crate::wait_limit::nanoseconds;
 
 /// CTAs of a rank on the emulator.
 const EMULATED: usize = 4;
@@ -79,33 +79,33 @@ impl Parallel<'_> {
         let memory = self.memory.of::<T>(world, need.shared(numbers.segment))?;
         let counters = self.memory.counters(world)?;
         let compile = || (instance.compile)(&self.compiler);
-        let which = Which::Attention(index);
+        let which = (TypeId::of::<T>(), format!("ring attention {index}"));
         let kernel = self
             .memory
-            .kernel::<RingHandles<T>, T>(world, which, compile)?;
+            .kernel::<RingHandles<T>>(world, which, compile)?;
         let [received_k, received_v] = [0, 1].map(|side| need.received(side));
         let of_values = received_k.iter().product();
         let scale = options
             .scale
             .unwrap_or(1.0 / (need.sizes.depths[0] as f32).sqrt());
         kernel.enqueue(world, ctas, |rank| {
-            let (shared, flags, launches) = parts(&memory, rank);
+            let elements = memory.elements.part(rank);
             let seen = need.seen(instance.tile, rank);
             (
                 in_chunks(&qkv[0][rank], need.chunks),
                 in_chunks(&qkv[1][rank], need.chunks),
                 in_chunks(&qkv[2][rank], need.chunks),
-                shared.0.view(received_k),
-                shared.0.view(received_v).with_offset(of_values),
+                elements.view(received_k),
+                elements.view(received_v).with_offset(of_values),
                 in_pieces(&qkv[1][rank]),
                 in_pieces(&qkv[2][rank]),
                 in_chunks(&out[rank], need.chunks),
                 lse[rank],
                 counters.part(rank),
-                shared.1,
-                flags.0,
-                flags.1,
-                launches,
+                memory.elements.peers(rank),
+                memory.flags.part(rank),
+                memory.flags.peers(rank),
+                memory.launches.part(rank),
                 nanoseconds(self.limit),
                 world.late(rank),
                 rank as i32,

@@ -224,7 +224,7 @@ where
     let needed = of.need.shared(numbers.segment);
     let [received_k, received_v] = [0, 1].map(|side| of.need.received(side));
     let received = case.shared::<T>(needed.elements)?;
-    let (flags, launches) = (case.shared::<i32>(needed.flags)?, case.shared::<u64>(1)?);
+    let (flags, launches) = (case.shared::<i64>(needed.flags)?, case.shared::<u64>(1)?);
     let (late, counter) = (case.shared::<i64>(1)?, case.shared::<i32>(1)?);
     let kernel = ring_attention::<T, D, DV, GROUPS, KEYS, CAUSAL, TURNS>;
     let [ctas, together] = ["ctas", "together"].map(|name| case.size(name));

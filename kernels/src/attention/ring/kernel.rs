@@ -8,7 +8,6 @@ use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::tiles::Tiles;
 use crate::parallel::mail::Mail;
-use crate::patience::Patience;
 
 /// Registers of a consumer thread, and of a thread that loads or sends, for so many consumer warpgroups.
 fn registers(groups: usize, depth: usize) -> [u32; 2] {
@@ -57,8 +56,8 @@ pub fn ring_attention<
     lse: Ptr<f32>,
     counter: Ptr<i32>,
     received_of: PeerMap<T>,
-    flags: Ptr<i32>,
-    flags_of: PeerMap<i32>,
+    flags: Ptr<i64>,
+    flags_of: PeerMap<i64>,
     launches: Ptr<u64>,
     limit: i64,
     late: Ptr<i64>,
@@ -86,8 +85,8 @@ pub fn ring_attention<
 ) {
     assume((batch > 0) & (heads > 0) & (kv_heads > 0) & (chunks > 0) & (tokens > 0));
     assume((segment > 0) & (together > 0));
-    let patience = Patience { limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], patience);
+    let limit = WaitLimit { ns: limit, late };
+    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], limit);
     let queries = GROUPS * ROWS;
     let sent = Sent {
         lines: batch * kv_heads,

@@ -52,7 +52,7 @@ fn attention_with_an_absent_rank(seed: u64) -> (Result<(), Error>, i64) {
     let [q, k, v, out] = [(); 4].map(|()| tensor(TOKENS * DEPTH));
     let received = tensor(needed.elements);
     let lse = world.symmetric::<f32>(TOKENS).expect("memory");
-    let flags = world.symmetric::<i32>(needed.flags).expect("memory");
+    let flags = world.symmetric::<i64>(needed.flags).expect("memory");
     let counter = world.symmetric::<i32>(1).expect("memory");
     let launches = world.symmetric::<u64>(1).expect("memory");
     let shape = [1, 1, 1, TOKENS, DEPTH];

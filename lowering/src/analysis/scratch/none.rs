@@ -22,7 +22,7 @@ no_scratch! {
     arith: Unary Binary Compare Select Fma Rescale;
     rounded: Rounded;
     cast: Cast Bitcast;
-    pointer: PtrAdd PeerPtr;
+    pointer: PtrAdd PeerPtr PeerTable;
     inline_ptx: InlinePtx;
     map: Map;
     shape: ExpandDims Broadcast Reshape Permute Split Join;

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::launch::{EntryShape, ParameterBlock, grid};
 use crate::world::{Symmetric, World, WorldLaunch};
 
-/// Spins for some time, tells every rank, and waits until all have told this one. Counts only grow: the number of calls lies in memory. A rank
-/// that does not come within 10 s ends it by a trap.
+/// Spins for some time, signals every rank, and waits for the signals of all. Counts only grow: the number of calls lies in memory. A rank
+/// that does not arrive within 10 s ends it by a trap.
 const GATE: &str = "
 .version 8.0
 .target sm_90a
@@ -33,13 +33,13 @@ SPIN:
     st.global.u32 [%rd4], %r2;
     mul.lo.u32 %r2, %r2, %r1;
     mov.u32 %r3, 0;
-TELL:
+SIGNAL:
     ld.global.u64 %rd8, [%rd2];
     red.release.sys.global.add.u32 [%rd8], 1;
     add.u64 %rd2, %rd2, 8;
     add.u32 %r3, %r3, 1;
     setp.lt.u32 %p2, %r3, %r1;
-    @%p2 bra TELL;
+    @%p2 bra SIGNAL;
 WAIT:
     ld.acquire.sys.global.u32 %r4, [%rd3];
     sub.u32 %r5, %r4, %r2;

@@ -12,7 +12,7 @@ use ir::ops::arith::{
 };
 use ir::ops::cast::{Bitcast, Cast, Rounding};
 use ir::ops::create::Const;
-use ir::ops::pointer::{PeerPtr, PtrAdd};
+use ir::ops::pointer::{PeerPtr, PeerTable, PtrAdd};
 use ir::ops::rounded::{Direction, Rounded, RoundedOp};
 
 /// `lhs op rhs`.
@@ -178,6 +178,15 @@ pub(crate) fn peer_ptr(address: Value, pointee: DType, at: At) -> Value {
     with(at, |trace| {
         let ty = ir::Type::Scalar(Elem::Ptr(pointee));
         trace.push1(PeerPtr { address }, ty, at)
+    })
+}
+
+/// A table of the addresses of all ranks.
+#[inline(never)]
+pub(crate) fn peer_table(table: Value, at: At) -> Value {
+    with(at, |trace| {
+        let ty = trace.ty(table).clone();
+        trace.push1(PeerTable { table }, ty, at)
     })
 }
 

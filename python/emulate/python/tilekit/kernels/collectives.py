@@ -5,7 +5,7 @@
     y = collectives.all_reduce(x)
 
 They need the wheel of the exported collectives: `cargo tilekit -p tilekit-kernels export --to python collectives`. Sums are taken in float32 in the order of ranks and
-rounded once, so that all ranks have the same bits in every run. Calls are put on the current stream and can be captured in a graph once one of their kind has run; the
+rounded once, so that all ranks have the same bits in every run. Few bytes go as packets, many in one step, or in two among more than two ranks, by the model of the Rust functions. Calls are put on the current stream and can be captured in a graph once one of their kind has run; the
 number of the call lies in memory of the GPU.
 """
 
@@ -19,20 +19,41 @@ import torch.distributed._symmetric_memory as symmetric_memory
 
 from ._instances import TYPES, package
 
-# Of `kernels/src/collectives/exchange.rs` and `plan.rs`, from which the kernels are made.
+# Of `kernels/src/collectives/exchange.rs`, `packets.rs` and `plan.rs`, from which the kernels are made.
 SLOTS, SLOT_BYTES, MOST_RANKS, MOST_CTAS = 4, 16384, 16, 264
+PACKETS, PACKET_SLOTS, MOST_PACKET_CTAS = 512, 2, 528
+# Microseconds before the first byte of packets, one shot and two shots, and bytes that a rank sends in one of them.
+START_US, BYTES_PER_US = (2.6, 5.0, 9.0), 335000.0
 
 
 class _Form(NamedTuple):
-    """What an instance of `one_shot` is compiled for."""
+    """An instance of a kernel: what it is compiled for."""
 
+    function: str
     is_ragged: bool
-    chunk_bytes: int
+    warps: int
+    accesses: int
     kernel: Callable[..., None]
+
+    @property
+    def chunk_bytes(self) -> int:
+        return self.warps * 32 * self.accesses * 16
+
+    @property
+    def packets(self) -> int:
+        return self.warps * 32 * self.accesses
+
+
+class _Plan(NamedTuple):
+    """How a call is computed."""
+
+    form: _Form
+    ctas: int
+    modelled_us: float
 
 
 class _Staging(NamedTuple):
-    """What kernels of one element type hand data over in."""
+    """What kernels of one element type transfer data through."""
 
     chunks: torch.Tensor
     chunks_of: torch.Tensor
@@ -41,7 +62,17 @@ class _Staging(NamedTuple):
     epochs: torch.Tensor
     late: torch.Tensor
     # While they live, so does the memory of the other ranks.
-    handles: tuple[Any, Any]
+    handles: tuple[Any, ...]
+
+
+class _Packets(NamedTuple):
+    """The same of packets, for all element types."""
+
+    packets: torch.Tensor
+    packets_of: torch.Tensor
+    epochs: torch.Tensor
+    late: torch.Tensor
+    handles: tuple[Any, ...]
 
 
 def _instances() -> dict[tuple[torch.dtype, bool, int], list[_Form]]:
@@ -50,17 +81,46 @@ def _instances() -> dict[tuple[torch.dtype, bool, int], list[_Form]]:
     for kernel in vars(package).values():
         native = getattr(kernel, "kernel", None)
         function, _, constants = repr(native).removeprefix("<kernel ").partition("<")
-        if function != "one_shot":
+        if function not in ("packets", "one_shot", "two_shot"):
             continue
-        element, _, sums, form = constants.split(">")[0].split(", ")
+        element, _, *sums, form = constants.split(">")[0].split(", ")
         shape, *flags = form.split("+")
         ranks, warps, accesses = map(int, shape.split("x"))
-        instance = _Form("ragged" in flags, warps * 32 * accesses * 16, kernel)
-        found.setdefault((TYPES[element], sums == "true", ranks), []).append(instance)
+        instance = _Form(function, "ragged" in flags, warps, accesses, kernel)
+        found.setdefault((TYPES[element], sums != ["false"], ranks), []).append(instance)
     return found
 
 
-_ONE_SHOT = _instances()
+_FORMS = _instances()
+
+
+def shared(group: dist.ProcessGroup, device: torch.device, *parts: tuple[int, torch.dtype]) -> tuple[list[torch.Tensor], list[torch.Tensor], tuple[Any, ...]]:
+    """Zeros of each rank that all ranks of the group access: this rank's, the addresses of all ranks', and what keeps them. All ranks call it together."""
+    own = [symmetric_memory.empty(count, dtype=dtype, device=device) for count, dtype in parts]
+    for tensor in own:
+        tensor.zero_()
+    try:
+        handles = tuple(symmetric_memory.rendezvous(tensor, group) for tensor in own)
+    except RuntimeError as error:
+        raise RuntimeError(f"the ranks of the process group have no symmetric memory, which takes one GPU of one host for each: {error}") from error
+    addresses = [torch.tensor(list(handle.buffer_ptrs), dtype=torch.uint64, device=device) for handle in handles]
+    torch.cuda.synchronize(device)
+    dist.barrier(group)
+    return own, addresses, handles
+
+
+def agree(group: dist.ProcessGroup, agreed: set[Any], about: str, what: Any) -> None:
+    """Compares what the ranks pass, once for each: a call of shapes that has not been made is first compared on all ranks."""
+    if (about, what) in agreed:
+        return
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(f"{about}: a call of {what} is captured before one has run; make it once before")
+    of_ranks: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(of_ranks, (about, what), group=group)
+    for rank, passed in enumerate(of_ranks):
+        if passed != of_ranks[0]:
+            raise ValueError(f"{about}: rank {rank} passes {passed}, and rank 0 {of_ranks[0]}; all ranks make the same calls")
+    agreed.add((about, what))
 
 
 class Collectives:
@@ -74,6 +134,8 @@ class Collectives:
         self.group = dist.group.WORLD if group is None else group
         self.rank, self.ranks = dist.get_rank(self.group), dist.get_world_size(self.group)
         self._staging: dict[torch.dtype, _Staging] = {}
+        self._packets: _Packets | None = None
+        self._agreed: set[Any] = set()
 
     def all_reduce(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """The sum of `x` over all ranks, which may be written over `x`."""
@@ -85,7 +147,7 @@ class Collectives:
         return self._call("reduce_scatter", x, shape if out is None else out, True, shape.numel(), shape.numel())
 
     def all_gather(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        """`x` of all ranks, one after the other along the first dimension."""
+        """`x` of all ranks in their order, along the first dimension."""
         shape = torch.Size([x.shape[0] * self.ranks, *x.shape[1:]])
         return self._call("all_gather", x, shape if out is None else out, False, x.numel(), 0)
 
@@ -112,36 +174,65 @@ class Collectives:
         may_share = about == "all_reduce" and out.data_ptr() == x.data_ptr()
         if not may_share and out.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
             raise ValueError(f"{about}: out shares memory with x; only all_reduce may overwrite what it reads, and then all of it")
-        form = self._form(about, x.dtype, sums, piece * x.element_size(), x_step == 0 and sums)
-        staging = self._staging.get(x.dtype) or self._made(x)
-        if piece:
-            sms = torch.cuda.get_device_properties(x.device).multi_processor_count
-            ctas = min(-(-piece * x.element_size() // form.chunk_bytes), MOST_CTAS, 2 * sms)
-            s = staging
-            form.kernel(x, out, s.chunks, s.chunks_of, s.counts, s.counts_of, s.epochs, self._limit, s.late, self.rank, piece, x_step, piece, grid=ctas)
+        if not piece:
+            return out
+        bytes_ = piece * x.element_size()
+        plan = self._plan(about, x, sums, bytes_, x_step == 0 and sums)
+        agree(self.group, self._agreed, about, (x.numel(), str(x.dtype)))
+        form = plan.form
+        if form.function == "packets":
+            p = self._packets or self._made_packets(x.device)
+            words = [step * x.element_size() // 4 for step in (piece, x_step, piece)]
+            form.kernel(x, out, p.packets, p.packets_of, p.epochs, self._limit, p.late, self.rank, *words, grid=plan.ctas)
+            return out
+        s = self._staging.get(x.dtype) or self._made(x)
+        memory = (s.chunks, s.chunks_of, s.counts, s.counts_of, s.epochs, self._limit, s.late)
+        steps = (piece, x_step, piece) if form.function == "one_shot" else (piece,)
+        form.kernel(x, out, *memory, self.rank, *steps, grid=plan.ctas)
         return out
 
-    def _form(self, about: str, dtype: torch.dtype, sums: bool, piece_bytes: int, is_one_piece: bool) -> _Form:
-        forms = _ONE_SHOT.get((dtype, sums, self.ranks), [])
-        fitting = [form for form in forms if form.is_ragged or is_one_piece or piece_bytes % 16 == 0]
-        if not fitting:
-            known = sorted({(str(kind), ranks) for kind, adds, ranks in _ONE_SHOT if adds == sums})
-            raise TypeError(f"{about}: pieces have {piece_bytes} bytes of {dtype} on {self.ranks} ranks; there are kernels of {known}")
-        return max(fitting, key=lambda form: (not form.is_ragged, form.chunk_bytes))
+    def _plan(self, about: str, x: torch.Tensor, sums: bool, piece_bytes: int, is_one_piece: bool) -> _Plan:
+        """Of the instances that take it, that with the least time by the model of the Rust functions (`kernels/src/collectives/plan.rs`)."""
+        forms = _FORMS.get((x.dtype, sums, self.ranks), [])
+        multiprocessors = torch.cuda.get_device_properties(x.device).multi_processor_count
+        plans = [plan for form in forms if (plan := self._planned(about, form, piece_bytes, is_one_piece, multiprocessors))]
+        if not plans:
+            known = sorted({(str(kind), ranks) for kind, adds, ranks in _FORMS if adds == sums})
+            raise TypeError(f"{about}: pieces have {piece_bytes} bytes of {x.dtype} on {self.ranks} ranks; there are kernels of {known}")
+        # Of equal ones that which sends the most at once.
+        return min(plans, key=lambda plan: (plan.modelled_us, plan.form.is_ragged, -plan.form.chunk_bytes))
+
+    def _planned(self, about: str, form: _Form, piece_bytes: int, is_one_piece: bool, multiprocessors: int) -> _Plan | None:
+        if not (form.is_ragged or is_one_piece or piece_bytes % 16 == 0):
+            return None
+        others = self.ranks - 1
+        if form.function == "packets":
+            ctas = -(-piece_bytes // (4 * form.packets))
+            if piece_bytes % 4 or ctas > min(MOST_PACKET_CTAS, 4 * multiprocessors):
+                return None
+            return _Plan(form, ctas, START_US[0] + 2 * piece_bytes * others / BYTES_PER_US)
+        most = min(MOST_CTAS, 2 * multiprocessors)
+        if form.function == "one_shot":
+            ctas = min(-(-piece_bytes // form.chunk_bytes), most)
+            return _Plan(form, ctas, START_US[1] + piece_bytes * others / BYTES_PER_US)
+        if about != "all_reduce" or self.ranks < 3:
+            return None
+        ctas = min(-(-piece_bytes // (form.chunk_bytes * self.ranks)), most)
+        return _Plan(form, ctas, START_US[2] + 2 * piece_bytes * others / self.ranks / BYTES_PER_US)
 
     def _made(self, x: torch.Tensor) -> _Staging:
         """Memory of all ranks, which is zeros before any of them uses it."""
         elements = MOST_CTAS * SLOTS * self.ranks * SLOT_BYTES // x.element_size()
-        chunks, counts = (
-            symmetric_memory.empty(count, dtype=dtype, device=x.device) for count, dtype in ((elements, x.dtype), (MOST_CTAS * MOST_RANKS, torch.int32))
-        )
-        chunks.zero_()
-        counts.zero_()
-        handles = tuple(symmetric_memory.rendezvous(tensor, self.group) for tensor in (chunks, counts))
-        chunks_of, counts_of = (torch.tensor(list(handle.buffer_ptrs), dtype=torch.uint64, device=x.device) for handle in handles)
+        own, of_ranks, handles = shared(self.group, x.device, (elements, x.dtype), (MOST_CTAS * MOST_RANKS, torch.int32))
         epochs = torch.zeros(MOST_CTAS, dtype=torch.int32, device=x.device)
         late = torch.zeros(1, dtype=torch.int64, device=x.device)
-        torch.cuda.synchronize(x.device)
-        dist.barrier(self.group)
-        self._staging[x.dtype] = _Staging(chunks, chunks_of, counts, counts_of, epochs, late, handles)
+        self._staging[x.dtype] = _Staging(own[0], of_ranks[0], own[1], of_ranks[1], epochs, late, handles)
         return self._staging[x.dtype]
+
+    def _made_packets(self, device: torch.device) -> _Packets:
+        count = MOST_PACKET_CTAS * PACKET_SLOTS * self.ranks * PACKETS
+        own, of_ranks, handles = shared(self.group, device, (count, torch.int64))
+        epochs = torch.zeros(MOST_PACKET_CTAS, dtype=torch.int32, device=device)
+        late = torch.zeros(1, dtype=torch.int64, device=device)
+        self._packets = _Packets(own[0].view(torch.uint64), of_ranks[0], epochs, late, handles)
+        return self._packets

@@ -1,0 +1,216 @@
+"""Matrix products over the GPUs of one host, each in one kernel with the collective in front of it or behind, over the process groups and the symmetric memory of torch.
+
+    from tilekit.kernels.parallel import Parallel
+    parallel = Parallel()                            # of the default group, one process a GPU
+    h = parallel.all_gather_matmul(x, up)            # x[m, k] of each rank, up[n, k]: [ranks * m, n]
+    y = parallel.matmul_reduce_scatter(h, down)      # h[ranks * m, k], down[n, k]: the rows [m, n] of this rank of the sum
+    z = parallel.matmul_all_reduce(h, down)          # h[m, k], down[n, k]: the whole sum [m, n], for few rows in one step
+
+They need the wheel of the exported products: `cargo tilekit -p tilekit-kernels export --to python parallel`. A weight is as `torch.nn.Linear` has it, `[n, k]`. Calls are put on the current stream, and can be captured
+in a graph once one of their shapes has run; the number of the launch lies in memory of the GPU. No gradients are recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from ._instances import TYPES, UNIT, package
+from .collectives import BYTES_PER_US, MOST_RANKS, agree, shared
+
+# Of `kernels/src/parallel`: elements of K in a step, steps that a flag stands for, rows of a tile that packets go for, slots of packets, rows and columns of a wave of tiles.
+DEPTH, SEGMENT, PACKET_ROWS, PACKET_SLOTS = 64, 8, 64, 2
+# Of the time until it is needed, the part over which sending is spread, and operations in a microsecond.
+_SENDING, _OPERATIONS_PER_US = 0.6, 650e6
+
+
+class _Tile(NamedTuple):
+    """An instance of a kernel: warpgroups, or CTAs of a cluster, rows of each, columns and stages of its tile."""
+
+    groups: int
+    rows: int
+    columns: int
+    stages: int
+    kernel: Callable[..., None]
+
+
+class _Memory(NamedTuple):
+    """What all ranks access."""
+
+    parts: list[torch.Tensor]
+    of_ranks: list[torch.Tensor]
+    handles: tuple[Any, ...]
+
+
+def _instances() -> dict[tuple[str, torch.dtype, int], list[_Tile]]:
+    """Those without an epilogue, by kernel, element type and, of one shot, ranks."""
+    found: dict[tuple[str, torch.dtype, int], list[_Tile]] = {}
+    for kernel in vars(package).values():
+        native = getattr(kernel, "kernel", None)
+        function, _, constants = repr(native).removeprefix("<kernel ").partition("<")
+        words = constants.split(">")[0].split(", ")
+        if function not in ("gather_product", "product_scatter", "product_one_shot") or words[1] != "Plain":
+            continue
+        shape, *flags = words[-1].split("+")
+        of_ranks = [int(flag.removesuffix("_ranks")) for flag in flags if flag.endswith("_ranks")]
+        # Operands are contiguous along K.
+        if any("along" in flag for flag in flags):
+            continue
+        name = function + ("_to_all" if "true" in words else "")
+        key = (name, TYPES[words[0]], of_ranks[0] if of_ranks else 0)
+        found.setdefault(key, []).append(_Tile(*map(int, shape.split("x")), kernel))
+    return found
+
+
+_TILES = _instances()
+
+
+def _cdiv(x: int, y: int) -> int:
+    return -(-x // y)
+
+
+class Parallel:
+    """Products of a process group whose ranks have a GPU of one host each. All ranks make the same calls, with the same shapes, in the same order, on one stream each.
+
+    A kernel that waits for another rank for longer than `limit_seconds` ends by an error, and keeps no GPU.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None, limit_seconds: float = 5.0) -> None:
+        self._limit = int(limit_seconds * 1e9)
+        self.group = dist.group.WORLD if group is None else group
+        self.rank, self.ranks = dist.get_rank(self.group), dist.get_world_size(self.group)
+        if self.ranks > MOST_RANKS:
+            raise ValueError(f"Parallel: the group has {self.ranks} ranks; there are kernels for up to {MOST_RANKS}")
+        self._agreed: set[Any] = set()
+        self._memory: dict[Any, _Memory] = {}
+        self._launches: torch.Tensor | None = None
+        self._late: torch.Tensor | None = None
+
+    def all_gather_matmul(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """`gathered(x) @ weight.T`: the rows of all ranks, in their order, times this rank's weight."""
+        about = "all_gather_matmul"
+        m, n, k = self._check(about, x, weight)
+        out = x.new_empty(self.ranks * m, n)
+        if out.numel() == 0:
+            return out
+        tile = self._tile(about, "gather_product", x.dtype, [m, n])
+        blocks, steps = _cdiv(m, tile.groups * tile.rows), _cdiv(k, DEPTH)
+        others = self.ranks - 1
+        elements = others * blocks * steps * tile.groups * tile.rows * DEPTH
+        flags = MOST_RANKS + others * blocks * _cdiv(steps, SEGMENT)
+        self._launch(tile, (x, x, weight), out.view(self.ranks, m, n), (elements, flags), (m, n, k), others * _cdiv(m, 64) * steps)
+        return out
+
+    def matmul_reduce_scatter(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """Of the sum of `x @ weight.T` over all ranks the rows of this rank."""
+        about = "matmul_reduce_scatter"
+        rows, n, k = self._check(about, x, weight)
+        m = self._divided(about, rows)
+        out = x.new_empty(m, n)
+        if out.numel():
+            self._add("product_scatter", about, x, weight, out.view(1, m, n), 1)
+        return out
+
+    def matmul_all_reduce(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """The sum of `x @ weight.T` over all ranks: the same bits on all of them. Few rows are summed in one step, for which there are kernels of 2, 4 and 8 ranks; more of them want a multiple of the ranks."""
+        about = "matmul_all_reduce"
+        rows, n, k = self._check(about, x, weight)
+        out = x.new_empty(rows, n)
+        if out.numel() == 0:
+            return out
+        tile = self._few(x, rows, n)
+        if tile is None:
+            m = self._divided(about, rows)
+            self._add("product_scatter_to_all", about, x, weight, out.view(self.ranks, m, n), 2)
+            return out
+        tiles = _cdiv(n, PACKET_ROWS) * _cdiv(rows, tile.columns)
+        needed = PACKET_SLOTS * self.ranks * tiles * (PACKET_ROWS // 2) * tile.columns
+        memory = self._enough("packets", x.device, (needed, torch.int64))
+        launches, late = self._counts(x.device)
+        packets = memory.parts[0]
+        slot = packets.numel() // PACKET_SLOTS
+        numbers = (self._limit, late, self.rank, rows, n, k)
+        tile.kernel(weight, x, out, n, out, n, out, packets.view(torch.uint64), memory.of_ranks[0], slot, launches, *numbers, grid=tiles * tile.groups)
+        return out
+
+    def _few(self, x: torch.Tensor, rows: int, n: int) -> _Tile | None:
+        """The instance whose CTAs are resident at a time, for as few columns as hold all rows."""
+        found = _TILES.get(("product_one_shot", x.dtype, self.ranks), [])
+        multiprocessors = torch.cuda.get_device_properties(x.device).multi_processor_count
+        fitting = [tile for tile in found if tile.groups == 1 and rows <= tile.columns and _cdiv(n, PACKET_ROWS) <= multiprocessors]
+        return min(fitting, key=lambda tile: (tile.columns, -tile.stages), default=None)
+
+    def _add(self, name: str, about: str, x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, times: int) -> None:
+        (rows, k), n = x.shape, weight.shape[0]
+        m = rows // self.ranks
+        tile = self._tile(about, name, x.dtype, [m, n])
+        tiles = (self.ranks - 1) * _cdiv(m, tile.groups * tile.rows) * _cdiv(n, tile.columns)
+        sizes = (times * tiles * tile.groups * tile.rows * tile.columns, MOST_RANKS + times * tiles * tile.groups)
+        self._launch(tile, (x.view(self.ranks, m, k), weight), out, sizes, (m, n, k), tiles * 8)
+
+    def _launch(self, tile: _Tile, factors: tuple[torch.Tensor, ...], out: torch.Tensor, sizes: tuple[int, int], size: tuple[int, int, int], rests: int) -> None:
+        """As `Planned::best` of `kernels/src/parallel/plan.rs`: the fewest CTAs with as many waves, and rests that spread what is sent."""
+        x, (m, n, k) = factors[0], size
+        multiprocessors = torch.cuda.get_device_properties(x.device).multi_processor_count
+        of_one = _cdiv(m, tile.groups * tile.rows) * _cdiv(n, tile.columns)
+        waves = _cdiv(of_one * self.ranks, multiprocessors)
+        ctas = _cdiv(of_one * self.ranks, waves)
+        pause = 0
+        if rests and of_one >= 2 * ctas:
+            microseconds = 2 * self.ranks * m * n * k / _OPERATIONS_PER_US
+            pause = int(microseconds * 1e3 * (self.ranks - 1) / self.ranks * _SENDING / _cdiv(rests, ctas))
+        memory = self._enough("tiles", x.device, (max(sizes[0], 1), x.dtype), (sizes[1], torch.int64))
+        launches, late = self._counts(x.device)
+        (elements, flags), (elements_of, flags_of) = memory.parts, memory.of_ranks
+        added = (out, n, out)  # nothing is added, so nothing reads it
+        numbers = (self._limit, late, self.rank, self.ranks, m, n, k, pause)
+        tile.kernel(*factors, out, *added, elements, elements_of, flags, flags_of, launches, *numbers, grid=ctas)
+
+    def _tile(self, about: str, name: str, dtype: torch.dtype, shape: list[int]) -> _Tile:
+        found = _TILES.get((name, dtype, 0), [])
+        if not found:
+            known = sorted({str(kind) for known, kind, _ in _TILES if known == name})
+            raise TypeError(f"{about}: elements are of {dtype}; there are kernels of {known or 'no type: the wheel has no products over ranks'}")
+        wide = shape[0] * shape[1] * self.ranks >= 1 << 21
+        widest = [tile for tile in found if tile.groups == 2 and (tile.columns == 256) == wide and tile.columns > 64]
+        return max(widest or found, key=lambda tile: (tile.columns * tile.groups, tile.stages))
+
+    def _divided(self, about: str, rows: int) -> int:
+        if rows % self.ranks:
+            raise ValueError(f"{about}: x has {rows} rows; their number must be a multiple of the {self.ranks} ranks")
+        return rows // self.ranks
+
+    def _check(self, about: str, x: torch.Tensor, weight: torch.Tensor) -> tuple[int, int, int]:
+        if x.dim() != 2 or weight.dim() != 2 or x.shape[1] != weight.shape[1]:
+            raise ValueError(f"{about}: x has shape {tuple(x.shape)} and weight {tuple(weight.shape)}; they must be (m, k) and (n, k)")
+        if x.dtype != weight.dtype or x.device != weight.device:
+            raise TypeError(f"{about}: x is {x.dtype} on {x.device}, and weight {weight.dtype} on {weight.device}; they must be alike")
+        if not (x.is_contiguous() and weight.is_contiguous()):
+            raise ValueError(f"{about}: x or weight has gaps; pass x.contiguous() and weight.contiguous()")
+        (m, k), n = x.shape, weight.shape[0]
+        if n % UNIT or k % UNIT or k == 0:
+            raise ValueError(f"{about}: weight has shape {tuple(weight.shape)}; both extents must be multiples of {UNIT}: pad them")
+        agree(self.group, self._agreed, about, (tuple(x.shape), tuple(weight.shape), str(x.dtype)))
+        return m, n, k
+
+    def _counts(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """The number of launches, and the word that says what a wait waited for."""
+        if self._launches is None or self._late is None:
+            self._launches = torch.zeros(1, dtype=torch.int64, device=device).view(torch.uint64)
+            self._late = torch.zeros(1, dtype=torch.int64, device=device)
+        return self._launches, self._late
+
+    def _enough(self, name: str, device: torch.device, *parts: tuple[int, torch.dtype]) -> _Memory:
+        """Memory of so much or more. What is not enough is replaced, on all ranks together, since their shapes are the same; graphs keep what they were captured with."""
+        key = (name, *(dtype for _, dtype in parts))
+        known = self._memory.get(key)
+        if known and all(tensor.numel() >= count for tensor, (count, _) in zip(known.parts, parts)):
+            return known
+        sizes = [count if not known else max(count, tensor.numel()) for tensor, (count, _) in zip(known.parts if known else [None] * len(parts), parts)]
+        torch.cuda.synchronize(device)
+        made = _Memory(*shared(self.group, device, *((size, dtype) for size, (_, dtype) in zip(sizes, parts))))
+        self._memory.setdefault(("replaced", len(self._memory)), known) if known else None
+        self._memory[key] = made
+        return made
