@@ -182,7 +182,8 @@ fn reduces<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shape
     let is_taken = |at: usize, plan: &ReducePlan| match by {
         By::First => at == 0,
         By::TwoShot => matches!(plan.variant, Variant::TwoShot(_)),
-        By::All => true,
+        // Of some twenty tiles some: each takes a second on the emulator.
+        By::All => at % 4 == 0 || matches!(plan.variant, Variant::TwoShot(_)),
     };
     let taken = plans.iter().enumerate();
     for (_, plan) in taken.filter(|(at, plan)| is_taken(*at, plan)) {
