@@ -34,6 +34,8 @@ fn limits_are_compared_raised_and_lowered_and_their_names_checked() {
     std::fs::remove_dir_all(package.root().join("snapshots")).expect("removed");
     a_limit_that_is_too_high_is_lowered(&package);
     a_limit_of_several_variants_follows_the_costliest(&package);
+    limits_of_variants_that_were_not_named_stay(&package);
+    limits_do_not_hide_that_snapshots_are_missing(&package);
     misspelt_keys_and_names_are_errors_with_the_nearest(&package);
 }
 
@@ -129,6 +131,61 @@ fn a_limit_of_several_variants_follows_the_costliest(package: &Package) {
     let said = package.tilekit(TEST).ends_with(104);
     let said = said.says(&["`blocks<2048>` has 4 ld.global, and its limit is 3"]);
     assert!(!said.stderr.contains("`blocks<512>`"), "{}", said.stderr);
+}
+
+/// `blocks<2048>` is measured, since it has a limit in common with `blocks<512>`; its own limits are not written, nor what it lacks said.
+fn limits_of_variants_that_were_not_named_stay(package: &Package) {
+    let limits = |shared: u32, most: u32| {
+        format!(
+            "[limits.blocks]\nshared-bytes = {shared}\ninstructions.'st.global' = {most}\n\
+             [limits.'blocks<2048>']\ninstructions.'ld.global' = 1\n"
+        )
+    };
+    for verb in ["--ratchet", "--accept"] {
+        package.write("tilekit.toml", &limits(100, 9));
+        let line = format!("snapshot {verb} blocks<512>");
+        let said = package.tilekit(&line).ends_with(0);
+        let said = said.prints(&["bytes of shared memory of blocks<512>: limit 100 -> 0"]);
+        assert!(!said.stdout.contains("ld.global of"), "{}", said.stdout);
+        // What both store, 4 times the larger.
+        assert_eq!(package.read("tilekit.toml"), limits(0, 4), "{verb}");
+    }
+    // What `blocks<2048>` lacks is accepted where that is named alone.
+    package.write("tilekit.toml", &limits(0, 2));
+    package
+        .tilekit("snapshot --accept blocks<512>")
+        .ends_with(0);
+    assert_eq!(package.read("tilekit.toml"), limits(0, 2));
+    package
+        .tilekit("snapshot --ratchet blocks<512>")
+        .ends_with(0);
+    let said = package.tilekit("snapshot --accept blocks<2048>");
+    said.ends_with(0).prints(&[
+        "st.global of blocks<2048>: limit 2 -> 4",
+        "ld.global of blocks<2048>: limit 1 -> 4",
+    ]);
+    std::fs::remove_dir_all(package.root().join("snapshots")).expect("removed");
+}
+
+/// A misspelt folder of snapshots is said, be there limits or not.
+fn limits_do_not_hide_that_snapshots_are_missing(package: &Package) {
+    for limits in ["", "[limits.blocks]\nshared-bytes = 0\n"] {
+        package.write(
+            "tilekit.toml",
+            &format!("snapshots = \"snapshotz\"\n{limits}"),
+        );
+        let absent = ["there is no folder ", "snapshotz, which `snapshots`"];
+        let said = package.tilekit("snapshot --check").ends_with(104);
+        said.says(&absent).says(&[" new, 0 stale"]);
+        for line in ["snapshot --ratchet", TEST] {
+            let said = package.tilekit(line).ends_with(104).says(&absent);
+            said.says(&["correct the name, or write the first snapshots"]);
+        }
+        package
+            .cargo("test -q --test tilekit snapshots")
+            .ends_with(100);
+        assert!(!package.root().join("snapshotz").exists());
+    }
 }
 
 fn misspelt_keys_and_names_are_errors_with_the_nearest(package: &Package) {

@@ -163,6 +163,11 @@ impl Context {
         without_detours(&self.place.root.join(folder))
     }
 
+    /// Whether the configuration says which folder that is.
+    pub(super) fn names_snapshot_folder(&self) -> bool {
+        self.config.snapshots.is_some()
+    }
+
     /// Kernels and cases, at the sizes that are configured and chosen. A size of the command line is for the cases that `filters`
     /// select and that have it: others may refuse it, or take long.
     pub(super) fn catalog(&self, filters: &[String]) -> Done<Catalog> {

@@ -235,7 +235,8 @@ fn tests_of<'c>(context: &Context, catalog: &'c Catalog) -> Vec<(String, Test<'c
         );
         tests.push((name, Test::Compile(variant)));
     }
-    if context.snapshot_folder().is_dir() {
+    // One that is named and not there fails: all snapshots are new.
+    if context.snapshot_folder().is_dir() || context.names_snapshot_folder() {
         tests.push(("snapshots".to_string(), Test::Snapshots));
     }
     if !context.limits().is_empty() {

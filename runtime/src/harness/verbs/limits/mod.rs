@@ -26,6 +26,8 @@ pub(super) use write::write;
 /// One limit of one variant, and what was found.
 struct Measured {
     variant: String,
+    /// Whether the variant was asked for; others are measured since they have the limit too.
+    is_meant: bool,
     quantity: Quantity,
     limit: Limit,
     /// None where only ptxas could say it, and there is none.
@@ -33,6 +35,9 @@ struct Measured {
     /// Lines of the author's that it comes from, where it is too much.
     lines: Vec<String>,
 }
+
+/// The limits of a variant that are of interest.
+type Limits = BTreeMap<Quantity, Limit>;
 
 /// What was found of all limits that were looked at.
 #[derive(Default)]
@@ -47,45 +52,71 @@ pub(in crate::harness) fn measure(
     variants: &[(&KernelItem, &Variant)],
 ) -> Done<Held> {
     let tables = context.limits();
-    if tables.is_empty() {
+    let found = variants.iter().map(|&(kernel, variant)| Wanted {
+        variant,
+        limits: limits_of(tables, kernel, variant),
+        is_meant: true,
+    });
+    measure_wanted(context, catalog, found)
+}
+
+/// The same, and the limits that these variants have in common with others are measured of those too: what such a limit may be,
+/// they say together. Limits that none of these variants has are left alone.
+pub(super) fn measure_with_others(
+    context: &Context,
+    catalog: &Catalog,
+    variants: &[(&KernelItem, &Variant)],
+) -> Done<Held> {
+    let tables = context.limits();
+    let own = variants
+        .iter()
+        .flat_map(|(kernel, variant)| limits_of(tables, kernel, variant).into_values());
+    let own: Vec<Limit> = own.collect();
+    let found = catalog.variants().map(|(kernel, variant)| {
+        let mut limits = limits_of(tables, kernel, variant);
+        limits.retain(|_, limit| own.contains(limit));
+        let is_meant = variants
+            .iter()
+            .any(|(_, meant)| std::ptr::eq(*meant, variant));
+        Wanted {
+            variant,
+            limits,
+            is_meant,
+        }
+    });
+    measure_wanted(context, catalog, found)
+}
+
+/// A variant of which these limits are to be measured.
+struct Wanted<'c> {
+    variant: &'c Variant,
+    limits: Limits,
+    is_meant: bool,
+}
+
+fn measure_wanted<'c>(
+    context: &Context,
+    catalog: &Catalog,
+    all: impl Iterator<Item = Wanted<'c>>,
+) -> Done<Held> {
+    if context.limits().is_empty() {
         return Ok(Held::default());
     }
     check_names(context, catalog)?;
     let toolchain = Toolchain::find(None);
     let mut held = Held::default();
-    for (kernel, variant) in variants {
-        let limits = limits_of(tables, kernel, variant);
-        if !limits.is_empty() {
-            held.all
-                .extend(of_variant(context, variant, limits, &toolchain)?);
-        }
+    for wanted in all.filter(|wanted| !wanted.limits.is_empty()) {
+        held.all.extend(of_variant(context, wanted, &toolchain)?);
     }
     Ok(held)
 }
 
-/// The selected variants, and all others that have a limit in common with one of them.
-pub(super) fn with_relatives<'c>(
-    context: &Context,
-    catalog: &'c Catalog,
-    selected: &[(&'c KernelItem, &'c Variant)],
-) -> Vec<(&'c KernelItem, &'c Variant)> {
-    let limits = |(kernel, variant): (&KernelItem, &Variant)| -> Vec<Limit> {
-        limits_of(context.limits(), kernel, variant)
-            .into_values()
-            .collect()
-    };
-    let meant: Vec<Limit> = selected.iter().copied().flat_map(limits).collect();
-    let is_related =
-        |found: &(&KernelItem, &Variant)| limits(*found).iter().any(|limit| meant.contains(limit));
-    catalog.variants().filter(is_related).collect()
-}
-
-fn of_variant(
-    context: &Context,
-    variant: &Variant,
-    limits: BTreeMap<Quantity, Limit>,
-    toolchain: &Toolchain,
-) -> Done<Vec<Measured>> {
+fn of_variant(context: &Context, wanted: Wanted<'_>, toolchain: &Toolchain) -> Done<Vec<Measured>> {
+    let Wanted {
+        variant,
+        limits,
+        is_meant,
+    } = wanted;
     let fail = |error| context.speaker.error(&variant.display, &error);
     let compiled = Compiler::default()
         .compile(&variant.instance)
@@ -93,6 +124,7 @@ fn of_variant(
     let costs = Costs::of(variant, &compiled, toolchain).map_err(fail)?;
     let measured = limits.into_iter().map(|(quantity, limit)| Measured {
         variant: variant.display.clone(),
+        is_meant,
         found: costs.get(&quantity),
         quantity,
         limit,
@@ -103,7 +135,7 @@ fn of_variant(
     Ok(measured)
 }
 
-/// Finds the lines that exceed a limit; no sheet is made where none is exceeded.
+/// Finds the lines that exceed a limit that is reported; no sheet is made where none is exceeded.
 fn name_lines(context: &Context, variant: &Variant, compiled: &Compiled, all: &mut [Measured]) {
     let mut exceeding = all
         .iter_mut()
@@ -120,7 +152,7 @@ fn name_lines(context: &Context, variant: &Variant, compiled: &Compiled, all: &m
 
 impl Measured {
     fn is_exceeded(&self) -> bool {
-        self.found.is_some_and(|found| found > self.limit.most)
+        self.is_meant && self.found.is_some_and(|found| found > self.limit.most)
     }
 }
 
@@ -144,7 +176,10 @@ impl Held {
     }
 
     fn remark_unmeasured(&self, context: &Context) {
-        let unmeasured = self.all.iter().filter(|found| found.found.is_none());
+        let unmeasured = self
+            .all
+            .iter()
+            .filter(|found| found.is_meant && found.found.is_none());
         let unmeasured = unmeasured.count();
         if unmeasured > 0 {
             let text = format!(

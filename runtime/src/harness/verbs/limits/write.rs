@@ -1,12 +1,12 @@
 //! Limits brought to what was found, in the files where they stand.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protocol::config::{Limit, with_limits};
 use serde_json::json;
 
-use super::Held;
+use super::{Held, Measured};
 use crate::harness::context::{Context, Done};
 use crate::harness::files::write_whole;
 use crate::report::Remark;
@@ -16,7 +16,7 @@ pub(in crate::harness::verbs) struct Change {
     /// The key of a message: `registers of softmax<bf16>`.
     what: String,
     limit: Limit,
-    /// The most of all variants that have it.
+    /// What it becomes.
     found: u64,
 }
 
@@ -27,32 +27,42 @@ impl Change {
 }
 
 impl Held {
-    /// The limits that are not what was found. One that several variants have follows the one with the most, if all were measured.
+    /// The limits that are not what was found.
+    ///
+    /// One that several variants have is raised to what those need that were asked for, and lowered to what all of them need. It stays
+    /// where not all could be measured.
     pub(in crate::harness::verbs) fn changes(&self) -> Vec<Change> {
-        let mut changes: BTreeMap<(PathBuf, usize), (Change, bool)> = BTreeMap::new();
+        let mut users: BTreeMap<(&Path, usize), Vec<&Measured>> = BTreeMap::new();
         for measured in &self.all {
-            let at = (measured.limit.file.clone(), measured.limit.span.start);
-            let what = format!("{} of {}", measured.quantity.noun(), measured.variant);
-            let found = measured.found.unwrap_or(0);
-            let (change, is_known) = changes.entry(at).or_insert_with(|| {
-                let change = Change {
-                    what: what.clone(),
-                    limit: measured.limit.clone(),
-                    found: 0,
-                };
-                (change, true)
-            });
-            *is_known &= measured.found.is_some();
-            if found > change.found {
-                (change.found, change.what) = (found, what);
-            }
+            let limit = &measured.limit;
+            let of_limit = users.entry((&limit.file, limit.span.start)).or_default();
+            of_limit.push(measured);
         }
-        let known = changes.into_values().filter(|(_, is_known)| *is_known);
-        let changes = known.map(|(change, _)| change);
-        changes
-            .filter(|change| change.found != change.limit.most)
+        users
+            .into_values()
+            .filter_map(|users| change(&users))
             .collect()
     }
+}
+
+/// What becomes of a limit of these variants, all that have it.
+fn change(users: &[&Measured]) -> Option<Change> {
+    let found = users.iter().map(|user| Some((user.found?, *user)));
+    let found: Vec<(u64, &Measured)> = found.collect::<Option<_>>()?;
+    let limit = &users.first()?.limit;
+    // Of equal ones the first.
+    let costliest = |is_meant: fn(&Measured) -> bool| {
+        let meant = found.iter().rev().filter(|(_, user)| is_meant(user));
+        meant.max_by_key(|(cost, _)| *cost).copied()
+    };
+    let raised = costliest(|user| user.is_meant).filter(|(cost, _)| *cost > limit.most);
+    let lowered = || costliest(|_| true).filter(|(cost, _)| *cost < limit.most);
+    let (found, user) = raised.or_else(lowered)?;
+    Some(Change {
+        what: format!("{} of {}", user.quantity.noun(), user.variant),
+        limit: limit.clone(),
+        found,
+    })
 }
 
 /// Writes these limits, file by file.

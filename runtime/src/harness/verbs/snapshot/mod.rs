@@ -45,8 +45,7 @@ fn hold_limits(
     let held = match mode {
         SnapshotMode::Check | SnapshotMode::Review => limits::measure(context, catalog, &selected)?,
         SnapshotMode::Accept | SnapshotMode::Ratchet => {
-            let all = limits::with_relatives(context, catalog, &selected);
-            limits::measure(context, catalog, &all)?
+            limits::measure_with_others(context, catalog, &selected)?
         }
     };
     let changes = held.changes();
@@ -65,9 +64,22 @@ fn hold_limits(
 }
 
 fn compare(context: &Context, catalog: &Catalog, filters: &[String], mode: SnapshotMode) -> Done {
-    // Who has limits and no snapshots asks for no snapshots by lowering limits.
-    let is_without = !context.limits().is_empty() && !context.snapshot_folder().is_dir();
-    if is_without && mode != SnapshotMode::Accept {
+    if lacks_named_folder(context) {
+        match mode {
+            SnapshotMode::Accept => {}
+            SnapshotMode::Ratchet => return Ok(refuse_absent_folder(context)),
+            // All are new, and so this fails.
+            SnapshotMode::Check | SnapshotMode::Review => {
+                context
+                    .speaker
+                    .remark(&Remark::note(absent_folder(context)));
+            }
+        }
+    } else if !context.limits().is_empty()
+        && !context.snapshot_folder().is_dir()
+        && mode != SnapshotMode::Accept
+    {
+        // Who has limits and no snapshots asks for no snapshots by lowering limits.
         return Ok(Exit::Success);
     }
     let now = Now::make(context, catalog, filters)?;
@@ -116,6 +128,26 @@ fn check_folder(context: &Context) -> Done<()> {
         .failure(&Remark::error(text).with_help(help)))
 }
 
+/// Whether the configuration names a folder that is not there: with a misspelt one nothing would be compared, and nobody told.
+fn lacks_named_folder(context: &Context) -> bool {
+    context.names_snapshot_folder() && !context.snapshot_folder().is_dir()
+}
+
+fn absent_folder(context: &Context) -> String {
+    format!(
+        "there is no folder {}, which `snapshots` of the configuration names",
+        context.snapshot_folder().display()
+    )
+}
+
+fn refuse_absent_folder(context: &Context) -> Exit {
+    let help =
+        "correct the name, or write the first snapshots with `cargo tilekit snapshot --accept`";
+    let remark = Remark::error(absent_folder(context)).with_help(help);
+    context.speaker.failure(&remark);
+    Exit::Snapshots
+}
+
 /// Everything that differs from the accepted snapshots.
 pub(in crate::harness) fn differences(
     context: &Context,
@@ -127,7 +159,7 @@ pub(in crate::harness) fn differences(
 
 /// Whether the selected variants cost no more than accepted; differences that cost nothing are counted.
 pub(in crate::harness) fn hold_accepted(context: &Context, filters: &[String]) -> Done {
-    if !context.snapshot_folder().is_dir() {
+    if !context.snapshot_folder().is_dir() && !context.names_snapshot_folder() {
         return Ok(Exit::Success);
     }
     let catalog = context.declared_catalog()?;
@@ -136,6 +168,9 @@ pub(in crate::harness) fn hold_accepted(context: &Context, filters: &[String]) -
     let mut variants = catalog.variants();
     if !variants.any(|(kernel, variant)| selection.variant(kernel, variant)) {
         return Ok(Exit::Success);
+    }
+    if lacks_named_folder(context) {
+        return Ok(refuse_absent_folder(context));
     }
     let now = Now::make(context, &catalog, filters)?;
     now.remark_uncompared(&context.speaker);
