@@ -85,11 +85,23 @@ fn git(package: &Package, arguments: &[&str]) -> String {
 #[test]
 fn a_revision_is_built_beside_the_working_tree() {
     let package = Package::new("revised-kernels", SCALE);
+    let cache = tempfile::tempdir().expect("a folder");
+    let cache = cache.path().to_str().expect("a path in Unicode");
+    let tilekit = |line: &str| package.tilekit_with(&[("TILEKIT_CACHE_DIR", cache)], line);
     git(&package, &["init", "--quiet"]);
     git(&package, &["add", "."]);
+    // Without a workspace of its own, as most packages are. (The target folder of these tests is below another workspace.)
+    let manifest = package.read("Cargo.toml");
+    package.edit("Cargo.toml", "\n[workspace]\n", "");
+    git(&package, &["add", "."]);
     git(&package, &["commit", "--quiet", "-m", "one"]);
+    package.write("Cargo.toml", &manifest);
+    git(&package, &["commit", "--quiet", "-am", "a workspace"]);
+    let line = "inspect scale --diff git:HEAD~1 --message-format json";
+    let same = compared(&tilekit(line).ends_with(0));
+    assert_eq!(same["lines"], serde_json::json!([]));
     let line = "inspect scale --diff git:HEAD --message-format json";
-    let same = compared(&package.tilekit(line).ends_with(0));
+    let same = compared(&tilekit(line).ends_with(0));
     assert_eq!(same["lines"], serde_json::json!([]));
 
     // A line more, and work more in the line that was there.
@@ -100,30 +112,27 @@ fn a_revision_is_built_beside_the_working_tree() {
     );
     package.edit("src/lib.rs", "load() * 2.0", "load() * 2.0 + 1.0");
     git(&package, &["commit", "--quiet", "-am", "two"]);
-    let same = compared(&package.tilekit(line).ends_with(0));
+    let same = compared(&tilekit(line).ends_with(0));
     assert_eq!(
         same["lines"],
         serde_json::json!([]),
         "nothing is left of the first"
     );
-    let said = package
-        .tilekit("inspect scale --diff git:HEAD~1")
-        .ends_with(0);
+    let said = tilekit("inspect scale --diff git:HEAD~1").ends_with(0);
     said.prints(&[
         "old  scale<256> of git:HEAD~1\nnew  scale<256>\n",
         "PTX instructions",
         "load() * 2.0 + 1.0",
     ]);
     let line = "inspect scale --diff git:HEAD~1 --message-format json";
-    let changed = compared(&package.tilekit(line).ends_with(0));
+    let changed = compared(&tilekit(line).ends_with(0));
     let (old, new) = figure(&changed, "PTX instructions").expect("it grew");
     assert!(new > old, "{changed}");
 
     // The repository and the working tree are as they were.
     assert_eq!(git(&package, &["status", "--porcelain"]), "");
     assert_eq!(git(&package, &["worktree", "list"]).lines().count(), 1);
-    package
-        .tilekit("inspect scale --diff git:HEAD~7")
+    tilekit("inspect scale --diff git:HEAD~7")
         .ends_with(2)
         .says(&["git rev-parse", "name a revision that `git log` knows"]);
     // A kernel that is not there yet.
@@ -132,8 +141,7 @@ fn a_revision_is_built_beside_the_working_tree() {
         package.read("src/lib.rs")
     );
     package.write("src/lib.rs", &more);
-    package
-        .tilekit("inspect late --diff git:HEAD")
+    tilekit("inspect late --diff git:HEAD")
         .ends_with(4)
         .prints(&["nothing is called `late`"]);
 }

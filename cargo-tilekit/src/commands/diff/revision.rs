@@ -1,17 +1,18 @@
 //! A revision of git beside the working tree.
 //!
-//! Its files lie in a folder below the target folder, which is kept: the next revision changes the files that differ, so that cargo
-//! builds what they concern and no more. The repository learns nothing of it, since the folder has an index of its own.
+//! Its files lie in a folder that is kept: the next revision changes the files that differ, so that cargo builds what they concern and no
+//! more. The repository learns nothing of it, since the folder has an index of its own. It is in the user's cache: below the working tree,
+//! cargo would take a package without a workspace for a member of the working tree's.
 //!
 //! What is built of it lies beside what is built of the working tree, for most of it, the crates of a registry, is the same. Cargo tells two
 //! checkouts of one workspace apart by nothing: their members have equal hashes, and one would be taken for the other. So they are given another
 //! profile here, which is part of the hash.
 
-use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use machine::cache::{CubinCache, digest};
 use protocol::Exit;
 use protocol::Remark;
 
@@ -48,11 +49,16 @@ impl Checkout {
             .canonicalize()
             .map_err(|error| Error::io("read", package.root(), &error))?;
         let within = root.strip_prefix(&top).unwrap_or(Path::new(""));
-        let folder = metadata.target_directory.join("tilekit/revisions");
-        let folder = folder.join(key(&top));
+        let folder = kept_folder(&metadata).join(key(&top));
         let tree = folder.join("tree");
         fs::create_dir_all(&tree).map_err(|error| Error::io("made", &tree, &error))?;
-        let lock = locked(&folder.join("lock"))?;
+        let lock = locked(&folder.join("lock"), || {
+            let text = format!(
+                "waiting for another comparison of {}, which has the files of its revisions",
+                top.display()
+            );
+            terminal.remark(&Remark::note(text));
+        })?;
         fill(&top, &folder, &commit)?;
         let mut options = CargoOptions {
             manifest_path: Some(tree.join(within).join("Cargo.toml")),
@@ -78,17 +84,34 @@ impl Checkout {
     }
 }
 
-/// The name of the folder of a repository: several may share a target folder.
-fn key(top: &Path) -> String {
-    let mut hasher = DefaultHasher::new();
-    top.hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
+/// Where revisions lie. Without a cache of the user's it is the target folder, which serves packages that have a workspace.
+fn kept_folder(metadata: &Metadata) -> PathBuf {
+    let cache = CubinCache::of_user();
+    let folder = cache.folder().map(|folder| folder.join("revisions"));
+    folder.unwrap_or_else(|| metadata.target_directory.join("tilekit/revisions"))
 }
 
-/// Waits for another comparison in the same repository.
-fn locked(path: &Path) -> Result<File> {
-    let file = File::create(path).and_then(|file| file.lock().map(|()| file));
-    file.map_err(|error| Error::io("locked", path, &error))
+/// The name of the folder of a repository: the cache is for all of them.
+fn key(top: &Path) -> String {
+    let mut key = digest(top.as_os_str().as_encoded_bytes());
+    key.truncate(16);
+    key
+}
+
+/// Waits for another comparison in the same repository, and says so.
+fn locked(path: &Path, tell: impl FnOnce()) -> Result<File> {
+    let lock = || {
+        let file = File::create(path)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                tell();
+                file.lock()?;
+            }
+            tried => tried?,
+        }
+        Ok(file)
+    };
+    lock().map_err(|error| Error::io("locked", path, &error))
 }
 
 /// Brings the files of `folder/tree` to those of a commit.
@@ -129,4 +152,24 @@ fn output(mut command: Command, what: &str) -> Result<String> {
 
 fn line(said: &str) -> String {
     said.trim_end_matches(['\n', '\r']).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_another_comparison_says_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let first = locked(&path, || panic!("nobody has it")).expect("locked");
+        let mut first = Some(first);
+        let mut is_said = false;
+        let second = locked(&path, || {
+            is_said = true;
+            drop(first.take());
+        });
+        second.expect("the first one gave it back");
+        assert!(is_said);
+    }
 }
