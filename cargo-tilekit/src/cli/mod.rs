@@ -3,6 +3,7 @@
 mod options;
 mod value;
 mod verbs;
+mod words;
 
 use std::ffi::OsString;
 

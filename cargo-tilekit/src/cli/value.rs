@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::words::words;
+
 /// A shape such as `32x64`, `32,64` or `[32, 64]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TensorShape(pub(crate) Vec<u32>);
@@ -72,9 +74,9 @@ pub(super) fn file_name(text: &str) -> Result<String, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words(pub(crate) Vec<String>);
 
-/// A command with its arguments, parted by spaces.
+/// A command with its arguments.
 pub(super) fn command(text: &str) -> Result<Words, String> {
-    let words: Vec<String> = text.split_whitespace().map(str::to_string).collect();
+    let words = words(text)?;
     if words.is_empty() {
         return Err("write a command, such as 'cuda-gdb --args'".to_string());
     }

@@ -10,8 +10,9 @@ use protocol::request::{
     Verb,
 };
 use protocol::{MessageFormat, Remark};
+use tempfile::NamedTempFile;
 
-use super::{Metadata, Package, build, select};
+use super::{Metadata, Package, build, select, under};
 use crate::cli::CargoOptions;
 use crate::error::{Error, Result};
 use crate::terminal::Terminal;
@@ -99,7 +100,16 @@ fn send(
         sizes,
         verb,
     };
-    execute((&under, &harness), &request, package, stdout)
+    let file = written(&request)?;
+    match &under[..] {
+        [] => execute(&harness, file.path(), package, stdout),
+        [program, arguments @ ..] => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(&harness);
+            let exit = execute_under(program, &mut command, file.path(), terminal)?;
+            Ok((exit, String::new()))
+        }
+    }
 }
 
 /// Where the search for a package begins: with its manifest if that is named, else in the current folder.
@@ -125,42 +135,61 @@ fn place(metadata: &Metadata, package: &Package, profile: &str) -> PackagePlace 
     }
 }
 
-fn execute(
-    (under, harness): (&[String], &Path),
-    request: &Request,
-    package: &Package,
-    stdout: Stdio,
-) -> Result<(Exit, String)> {
-    // A file and no folder: the harness takes it away, and so nothing is left if both are interrupted.
+/// A file and no folder: the harness takes it away, and so nothing is left if both are interrupted.
+fn written(request: &Request) -> Result<NamedTempFile> {
     let file = tempfile::Builder::new()
         .prefix("tilekit-request-")
         .suffix(".json")
         .tempfile()
         .map_err(|error| Error::io("made", &std::env::temp_dir(), &error))?;
-    let path = file.path();
-    request
-        .write(path)
-        .map_err(|error| Error::io("written", path, &error))?;
-    let (mut command, program, failed) = match under {
-        [] => (Command::new(harness), harness, Exit::Internal),
-        [program, arguments @ ..] => {
-            let mut command = Command::new(program);
-            command.args(arguments).arg(harness);
-            (command, Path::new(program), Exit::Usage)
-        }
-    };
-    let child = command.env(REQUEST_VARIABLE, path).stdout(stdout).spawn();
+    let written = request.write(file.path());
+    written.map_err(|error| Error::io("written", file.path(), &error))?;
+    Ok(file)
+}
+
+fn execute(
+    harness: &Path,
+    request: &Path,
+    package: &Package,
+    stdout: Stdio,
+) -> Result<(Exit, String)> {
+    let mut command = Command::new(harness);
+    let child = command
+        .env(REQUEST_VARIABLE, request)
+        .stdout(stdout)
+        .spawn();
     let ended = child.and_then(std::process::Child::wait_with_output);
-    let ended = ended.map_err(|error| Error::spawn(failed, program, &error))?;
-    // A harness takes the request away when it has read it. A debugger may be left before.
-    let was_read = !path.exists();
-    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-    let exit = match under.first() {
-        Some(program) => exit_of_other(program, ended.status, was_read)?,
-        None if was_read => exit_of(ended.status)?,
-        None => return Err(deaf(package)),
-    };
-    Ok((exit, said))
+    let ended = ended.map_err(|error| Error::spawn(Exit::Internal, harness, &error))?;
+    if was_read(request) {
+        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+        return Ok((exit_of(ended.status)?, said));
+    }
+    Err(deaf(package))
+}
+
+/// A harness takes the request away when it has read it.
+fn was_read(request: &Path) -> bool {
+    !request.exists()
+}
+
+/// Has another program start the harness. It has standard output, as the terminal.
+fn execute_under(
+    program: &str,
+    command: &mut Command,
+    request: &Path,
+    terminal: &Terminal,
+) -> Result<Exit> {
+    let ended = under::run(command.env(REQUEST_VARIABLE, request));
+    let status = ended.map_err(|error| Error::spawn(Exit::Usage, Path::new(program), &error))?;
+    let was_read = was_read(request);
+    let exit = exit_of_other(program, status, was_read)?;
+    if !was_read {
+        // A debugger may be left before it has started anything.
+        let text = format!("`{program}` ended without running a kernel");
+        let help = "a program behind --under starts the one behind its own arguments, as `cuda-gdb --args` does";
+        terminal.remark(&Remark::note(text).with_help(help));
+    }
+    Ok(exit)
 }
 
 /// What another program ended with: the harness's own code, if it passes that on.

@@ -5,6 +5,7 @@ mod drive;
 mod generated;
 mod metadata;
 mod select;
+mod under;
 
 pub(crate) use drive::{Order, ask, drive};
 pub(crate) use metadata::{Metadata, Package, cargo_program};

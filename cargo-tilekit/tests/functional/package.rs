@@ -148,6 +148,14 @@ impl Package {
         self.tilekit_in("", arguments)
     }
 
+    /// The same with arguments behind that may hold spaces.
+    pub(crate) fn tilekit_and(&self, arguments: &str, more: &[&str]) -> Said {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-tilekit"));
+        command.arg("tilekit").args(arguments.split_whitespace());
+        command.args(more);
+        self.finish(command, "")
+    }
+
     /// Runs `cargo-tilekit` in a folder of the package.
     pub(crate) fn tilekit_in(&self, folder: &str, arguments: &str) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-tilekit"));

@@ -143,8 +143,28 @@ fn another_program_starts_what_runs_the_kernels() {
         .ends_with(2)
         .says(&["`/nowhere/ncu` cannot be started"]);
     // A debugger that is left before it has started anything.
-    run("true").ends_with(0);
+    run("true")
+        .ends_with(0)
+        .says(&["note: `true` ended without running a kernel"]);
     run("false")
         .ends_with(2)
         .says(&["`false` ended with exit status: 1"]);
+    signals_are_for_the_other_program(&package);
+}
+
+/// Ctrl-C is meant for a debugger, and does not take the tool away from above it; what ends the tool ends the debugger.
+fn signals_are_for_the_other_program(package: &Package) {
+    let run = |script: &str| {
+        package.write("under it.sh", script);
+        let under = ["--under", "sh 'under it.sh'"];
+        package.tilekit_and("run --device emulator -s n=7", &under)
+    };
+    run("kill -INT $PPID; kill -QUIT $PPID; exec \"$@\"\n")
+        .ends_with(0)
+        .prints(&["ok    scale<256>  n=7"]);
+    // It ends by itself if it is not told to.
+    let waits = "trap 'exit 7' TERM\nkill -TERM $PPID\nfor i in $(seq 100); do sleep 0.1; done\n";
+    run(waits)
+        .ends_with(2)
+        .says(&["`sh` ended with exit status: 7"]);
 }
