@@ -21,6 +21,7 @@ pub mod collectives;
 pub mod convolution;
 mod error;
 mod handles;
+mod overlap;
 pub mod parallel;
 mod philox;
 pub mod products;

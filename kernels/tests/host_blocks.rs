@@ -7,8 +7,8 @@
 
 use tilekit::prelude::*;
 use tilekit_kernels::attention::{
-    Attention, BlockKind, BlockLists, BlockMask, BlockShape, Differentiable, Error, Modifier,
-    Options, Place, Plain, Upstream,
+    Attention, BlockKind, BlockLists, BlockMask, BlockShape, Differentiable, Dropped, Error,
+    Modifier, Options, Place, Plain, Upstream,
 };
 
 const DEPTH: usize = 64;
@@ -378,5 +378,12 @@ fn masks_that_do_not_fit_are_named() {
             ..none
         },
         "`options.softcap`: found a value; expected none beside a mask of blocks; softcap and alibi are modifiers",
+    );
+    let qkv = [&short, &long, &long];
+    let dropped = attention
+        .forward_blocks::<_, Dropped<Plain>>(&stream, qkv, &short, &lse, &mask, &none, None);
+    assert_eq!(
+        dropped.unwrap_err().to_string(),
+        "attention: `the modifier's dropout`: found a value; expected none beside a mask of blocks; softcap and alibi are modifiers"
     );
 }

@@ -385,6 +385,13 @@ fn no_depth_is_a_product_of_zeros() {
     scatters::<bf16>(&parallel, &world, ([8, 8, 0], [Rows; 3]));
     gathers::<bf16>(&parallel, &world, ([0, 8, 8], [Rows; 3]));
     scatters::<bf16>(&parallel, &world, ([8, 0, 8], [Rows; 3]));
+    reduces::<bf16>(&parallel, &world, ([8, 8, 0], [Rows; 3]), By::First);
+    let of = |shape: [usize; 2]| Matrices::<bf16>::new(&world, shape, Rows, 1);
+    for [m, n] in [[0, 8], [3, 0]] {
+        let (a, b, c) = (of([m, 8]), of([8, n]), of([m, n]));
+        let nothing = parallel.multiply_reduce(&a.views(), &b.views(), &c.views());
+        nothing.unwrap();
+    }
 }
 
 /// Results do not depend on who is faster.
@@ -598,6 +605,33 @@ fn what_does_not_fit_is_named_with_its_rank() {
         parallel.gather_multiply_with(&of_a, &of_b, &of_c, &options),
         "product over ranks: `options.residual`: found shape [16, 24]; expected [32, 40], as c",
     );
+    // Other ranks still read A where C is stored.
+    let room = of([34, 40]);
+    let buffers = room.buffers.iter();
+    let inside: Vec<_> = buffers.clone().map(|room| room.view([16, 24])).collect();
+    let around: Vec<_> = buffers.clone().map(|room| room.view([32, 40])).collect();
+    says(
+        parallel.gather_multiply(&inside, &of_b, &around),
+        "product over ranks: `c`: found memory of a on rank 0; expected memory of its own",
+    );
+    let shifted: Vec<_> = buffers
+        .map(|room| room.view([32, 40]).with_offset(40))
+        .collect();
+    let options = Options {
+        residual: Some(&shifted),
+        ..Options::default()
+    };
+    says(
+        parallel.gather_multiply_with(&of_a, &of_b, &around, &options),
+        "product over ranks: `c`: found memory of options.residual on rank 0; expected memory of its own",
+    );
+    let in_place = Options {
+        residual: Some(&around),
+        ..Options::default()
+    };
+    parallel
+        .gather_multiply_with(&of_a, &of_b, &around, &in_place)
+        .unwrap();
     let (tall, wide, out) = (of([4099, 8]), of([8, 256]), of([4099, 256]));
     says(
         parallel.multiply_reduce(&tall.views(), &wide.views(), &out.views()),

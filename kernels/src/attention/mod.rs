@@ -19,7 +19,6 @@ pub mod masked;
 pub mod merge;
 mod modifier;
 mod options;
-mod overlap;
 mod plan;
 mod reference;
 pub mod ring;

@@ -82,6 +82,8 @@ impl<'w> Parallel<'w> {
     /// The same with another limit of time for a wait for other ranks, 5 s by default. A kernel whose wait reaches it ends with a trap, so that a rank that does not run keeps no GPU:
     /// [`World::synchronize`] names the ranks that failed and what they waited for, slot r for rank r that has not begun the launch or, of few rows, has not sent its part, a slot from 16 on for another part that has not been sent,
     /// and by how many launches it is behind.
+    ///
+    /// A launch waits for the launch before it on the other ranks, so that the limit has to be longer than the longest launch. Where few rows are summed, each rank that is waited for has the limit to itself.
     #[must_use]
     pub fn with_limit(self, limit: Duration) -> Parallel<'w> {
         Parallel { limit, ..self }
@@ -227,10 +229,10 @@ impl<'w> Parallel<'w> {
         plan: &ReducePlan,
     ) -> Result<()> {
         let call = Checked::of(self.world, Kind::Reduce, [a, b], c, options)?;
-        expect_plan(&call.reduce_plans()?, plan)?;
         if call.is_empty() {
             return Ok(());
         }
+        expect_plan(&call.reduce_plans()?, plan)?;
         self.reduce(&call, plan, ([a, b], c, options))
     }
 

@@ -3,7 +3,8 @@
 use tilekit::prelude::*;
 use tilekit::{Buffer, TensorView, World};
 
-use crate::products::check::{Taken, check_result};
+use crate::overlap::{Elements, Overlap, is_same_view};
+use crate::products::check::{Taken, check_result, check_room};
 use crate::products::dense::ManyTile;
 use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::few_tiles::FewTile;
@@ -95,6 +96,28 @@ pub(super) fn expect_plan(plans: &[ReducePlan], plan: &ReducePlan) -> Result<()>
     expect(plans.contains(plan), "plan", found, expected)
 }
 
+/// C is stored while other CTAs still read A and B, of this rank or for others. A residual may be C itself, whose elements are read by those threads that store them.
+fn check_memory<T: DeviceElement>(
+    rank: usize,
+    [a, b]: [&View<'_, T>; 2],
+    c: &View<'_, T>,
+    residual: Option<&View<'_, T>>,
+) -> Result<()> {
+    let stored = Elements::of(c);
+    let of_residual = residual.filter(|residual| !is_same_view(residual, c));
+    let read = [
+        ("a", Some(a)),
+        ("b", Some(b)),
+        ("options.residual", of_residual),
+    ];
+    for (name, view) in read {
+        let is_apart = |view| stored.overlap(&Elements::of(view)) == Overlap::None;
+        let found = || format!("memory of {name} on rank {rank}");
+        expect(view.is_none_or(is_apart), "c", found, "memory of its own")?;
+    }
+    Ok(())
+}
+
 /// The residual of each rank.
 fn check_options<T: DeviceElement>(
     options: &Options<'_, T>,
@@ -115,6 +138,9 @@ fn check_options<T: DeviceElement>(
         return Ok(None);
     };
     let residuals = matrices(ranks, "options.residual", residual)?;
+    for residual in &residuals {
+        check_room("options.residual", *residual, size_of::<T>())?;
+    }
     let (shape, wanted) = (residuals[0].shape, results[0].shape);
     let found = || format!("shape {shape:?}");
     let expected = format!("{wanted:?}, as c");
@@ -166,6 +192,10 @@ impl Checked {
             check_result("c", *result, bytes)?;
         }
         let residuals = check_options(options, &results)?;
+        for rank in 0..ranks {
+            let residual = options.residual.map(|residual| &residual[rank]);
+            check_memory(rank, [&a[rank], &b[rank]], &c[rank], residual)?;
+        }
         let factors = of_a.into_iter().zip(of_b);
         let factors: Vec<[Matrix; 2]> = factors.map(|(a, b)| [a, b.transposed()]).collect();
         let taken = factors.iter().map(|factors| kind.taken(*factors, m, bytes));

@@ -278,7 +278,7 @@ pub(crate) fn check_result(name: &'static str, result: Matrix, element_bytes: us
 }
 
 /// Indices have 32 bits.
-fn check_room(name: &'static str, matrix: Matrix, element_bytes: usize) -> Result<()> {
+pub(crate) fn check_room(name: &'static str, matrix: Matrix, element_bytes: usize) -> Result<()> {
     let padded = Matrix::padded(matrix, element_bytes).room()[0];
     let room = matrix.room()[0].max(padded);
     expect(

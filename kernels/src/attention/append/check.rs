@@ -9,8 +9,8 @@ use crate::attention::decode::call::Cache;
 use crate::attention::decode::check::{check_lengths_of_cache, check_pages, check_scales};
 use crate::attention::decode::table::{CacheElement, is_scaled};
 use crate::attention::error::{Result, expect};
-use crate::attention::overlap::{Elements, Overlap, is_same_view};
 use crate::attention::table::Operand;
+use crate::overlap::{Elements, Overlap, is_same_view};
 
 /// The depths of rows.
 const DEPTHS: [usize; 3] = [64, 128, 256];

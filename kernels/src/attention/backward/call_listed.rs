@@ -69,7 +69,7 @@ impl Attention {
     ) -> Result<()> {
         let checked = check_backward(qkv, upstream, gradients, options)?;
         check_mask(mask.shape(), checked.sizes)?;
-        check_options(options)?;
+        check_options::<M>(options)?;
         let call = Call {
             stream,
             qkv,

@@ -7,8 +7,8 @@ use super::table::passes;
 use crate::attention::check::{Checked, check, check_built, check_strides, extents};
 use crate::attention::error::{Result, expect};
 use crate::attention::options::Options;
-use crate::attention::overlap::{Elements, Overlap};
 use crate::attention::table::Operand;
+use crate::overlap::{Elements, Overlap};
 
 const GRADIENTS: [&str; 3] = ["dq", "dk", "dv"];
 

@@ -102,7 +102,7 @@ impl Attention {
             scale,
         } = check(qkv, out, lse, options)?;
         check_mask(mask.shape(), sizes)?;
-        check_options(options)?;
+        check_options::<M>(options)?;
         let table = instances::<T, M>();
         check_built(sizes.depths, table.iter().map(|row| row.depths))?;
         let mut rows = table.into_iter().enumerate();
@@ -180,8 +180,9 @@ pub(in crate::attention) fn check_mask(shape: BlockShape, sizes: Sizes) -> Resul
     Ok(())
 }
 
-pub(in crate::attention) fn check_options(options: &Options<'_>) -> Result<()> {
+pub(in crate::attention) fn check_options<M: Modifier>(options: &Options<'_>) -> Result<()> {
     for (name, is_there) in [
+        ("the modifier's dropout", M::DROPS),
         ("options.chunk", options.chunk.is_some()),
         ("options.lengths", options.lengths.is_some()),
         ("options.dropout", options.dropout.is_some()),

@@ -10,9 +10,9 @@ use crate::attention::decode::check::check_decode;
 use crate::attention::decode::table::CacheElement;
 use crate::attention::error::{Error, Result, expect};
 use crate::attention::options::Options;
-use crate::attention::overlap::{Elements, Overlap, is_same_view};
 use crate::attention::table::Operand;
 use crate::handles::handles;
+use crate::overlap::{Elements, Overlap, is_same_view};
 
 /// The results of some keys.
 #[derive(Clone, Copy)]

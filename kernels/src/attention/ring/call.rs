@@ -26,7 +26,7 @@ impl Parallel<'_> {
     /// and other strides are multiples of 16 bytes, K and V may have fewer heads than Q, and depths are 64, 128 and 256, and 192 with values of 128. `lse` is `[batch, heads, tokens]` of each rank. No rank's `out` may share elements with its q, k or
     /// v. Which tokens a rank has is [`RingOptions::placement`].
     ///
-    /// K and V of all other ranks are in memory of each during the call. Keys are added up in an order that is fixed for each rank, so that results are bit-identical in every run. Launches go to the
+    /// Each rank keeps room for K and V of all others from the first call on, until the [`Parallel`] is dropped; a call that needs more than those before waits for the world. Keys are added up in an order that is fixed for each rank, so that results are bit-identical in every run. Launches go to the
     /// [streams](tilekit::World::stream) of the world and are not waited for.
     ///
     /// # Errors

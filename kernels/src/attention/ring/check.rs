@@ -8,10 +8,10 @@ use super::table::instances;
 use crate::attention::call::View;
 use crate::attention::check::{MOST, check_built, check_factors, check_tensors};
 use crate::attention::options::Options;
-use crate::attention::overlap::{Elements, Overlap};
 use crate::attention::plan::Sizes;
 use crate::attention::table::Operand;
 use crate::error::{Error, Result};
+use crate::overlap::{Elements, Overlap};
 use crate::parallel::mail::MOST_RANKS;
 
 /// The tensors of all ranks, by rank.

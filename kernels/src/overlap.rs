@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 /// Whether two tensors share elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Overlap {
+pub(crate) enum Overlap {
     None,
     Some,
     /// The search was too long.
@@ -13,7 +13,7 @@ pub(super) enum Overlap {
 
 /// The addresses of a tensor's elements, in elements of its type.
 #[derive(Clone, Debug)]
-pub(super) struct Elements {
+pub(crate) struct Elements {
     first: i64,
     /// Extent and stride of each dimension.
     dims: Vec<[i64; 2]>,
@@ -23,7 +23,7 @@ pub(super) struct Elements {
 const STEPS: usize = 10_000;
 
 /// Whether two views of the same extents are the same elements in the same order.
-pub(super) fn is_same_view<T: DeviceElement>(a: &TensorView<'_, T>, b: &TensorView<'_, T>) -> bool {
+pub(crate) fn is_same_view<T: DeviceElement>(a: &TensorView<'_, T>, b: &TensorView<'_, T>) -> bool {
     let places = [a.place(), b.place()];
     a.source().address() == b.source().address()
         && places[0].offset == places[1].offset
@@ -31,7 +31,7 @@ pub(super) fn is_same_view<T: DeviceElement>(a: &TensorView<'_, T>, b: &TensorVi
 }
 
 impl Elements {
-    pub(super) fn of<T: DeviceElement>(view: &TensorView<'_, T>) -> Elements {
+    pub(crate) fn of<T: DeviceElement>(view: &TensorView<'_, T>) -> Elements {
         let place = view.place();
         let buffer = view.source().address() as i64 / size_of::<T>() as i64;
         let dims = place.shape.iter().zip(&place.strides);
@@ -42,7 +42,7 @@ impl Elements {
     }
 
     /// The addresses of all bytes of a tensor, so that tensors of other types can be compared with it.
-    pub(super) fn bytes_of<T: DeviceElement>(view: &TensorView<'_, T>) -> Elements {
+    pub(crate) fn bytes_of<T: DeviceElement>(view: &TensorView<'_, T>) -> Elements {
         let Elements { first, mut dims } = Elements::of(view);
         let size = size_of::<T>() as i64;
         for dim in &mut dims {
@@ -71,7 +71,7 @@ impl Elements {
     }
 
     /// Whether each element has an address of its own. Interleaved dimensions count as overlapping.
-    pub(super) fn are_apart(&self) -> bool {
+    pub(crate) fn are_apart(&self) -> bool {
         let mut dims: Vec<[i64; 2]> = self.dims.clone();
         dims.retain(|&[extent, _]| extent > 1);
         dims.sort_unstable_by_key(|&[_, stride]| stride);
@@ -85,7 +85,7 @@ impl Elements {
     }
 
     /// Whether it shares elements with `other`: is there an index into each so that the addresses are equal?
-    pub(super) fn overlap(&self, other: &Elements) -> Overlap {
+    pub(crate) fn overlap(&self, other: &Elements) -> Overlap {
         if self.is_empty() || other.is_empty() {
             return Overlap::None;
         }
