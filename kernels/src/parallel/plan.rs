@@ -299,6 +299,24 @@ impl Planned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parallel::across::SLOTS;
+
+    /// Python makes the memory that the kernels access.
+    #[test]
+    fn python_has_the_same_sizes() {
+        let python = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../python");
+        // A package of this crate alone is without it.
+        if !python.exists() {
+            return;
+        }
+        let path = python.join("emulate/python/tilekit/kernels/parallel.py");
+        let text = std::fs::read_to_string(path).expect("the functions of Python");
+        let depth = STAGE_BYTES / 2;
+        let said = format!(
+            "DEPTH, SEGMENT, PACKET_ROWS, PACKET_SLOTS = {depth}, {SEGMENT}, {INSTRUCTION_ROWS}, {SLOTS}"
+        );
+        assert!(text.contains(&said), "{said}");
+    }
 
     fn plans(size: [usize; 3], ranks: usize) -> Vec<ReducePlan> {
         let summed = Summed {
