@@ -183,7 +183,7 @@ fn reduces<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shape
         By::First => at == 0,
         By::TwoShot => matches!(plan.variant, Variant::TwoShot(_)),
         // Of some twenty tiles some: each takes a second on the emulator.
-        By::All => at % 4 == 0 || matches!(plan.variant, Variant::TwoShot(_)),
+        By::All => at.is_multiple_of(4) || matches!(plan.variant, Variant::TwoShot(_)),
     };
     let taken = plans.iter().enumerate();
     for (_, plan) in taken.filter(|(at, plan)| is_taken(*at, plan)) {

@@ -179,7 +179,7 @@ fn nothing_is_loaded_while_a_stream_is_captured() {
     assert_eq!(launches, 1, "after `warm` it is launched: {asked:?}");
 }
 
-/// What a profiler is told while the scenario of ranges runs.
+/// The calls that a profiler gets while the scenario of ranges runs.
 fn profiled(library: &str, variables: &[(&str, &str)]) -> (String, Vec<String>) {
     let parameters = ("TILEKIT_FAKE_PARAMETERS", "8,8,8,4,4");
     let mut given = vec![parameters, ("NVTX_INJECTION64_PATH", library)];

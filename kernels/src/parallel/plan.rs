@@ -170,10 +170,7 @@ const ONE_SHOT: [(usize, usize); 4] = [(16, 8), (32, 8), (64, 8), (128, 6)];
 /// CTAs of a cluster.
 const CLUSTERS: [usize; 4] = [1, 2, 4, 8];
 
-/// Shared memory of a multiprocessor of compute capability 9.0 (CUDA programming guide, technical specifications).
-const MULTIPROCESSOR_BYTES: usize = 228 << 10;
-
-/// Bytes of shared memory that a CTA of [`product_one_shot`](super::product_one_shot) takes of it.
+/// Bytes of a multiprocessor's shared memory that a CTA of [`product_one_shot`](super::product_one_shot) takes.
 fn shared_bytes(tile: FewTile) -> usize {
     let stages = tile.stages * (INSTRUCTION_ROWS + tile.columns) * STAGE_BYTES;
     let adders = adders(tile.columns, tile.ctas);
@@ -223,7 +220,7 @@ impl Summed {
                 turned: true,
             };
             let plan = Plan::able(Instance::Few(tile), &need)?;
-            let of_one = MULTIPROCESSOR_BYTES / shared_bytes(tile);
+            let of_one = SM_90A.sm.shared_bytes as usize / shared_bytes(tile);
             let room = resident(ctas) * self.multiprocessors / MULTIPROCESSORS * of_one.min(2);
             let all = plan.grid.iter().product();
             // A packet of 8 bytes has two elements.
@@ -299,7 +296,6 @@ impl Planned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parallel::across::SLOTS;
 
     /// Python makes the memory that the kernels access.
     #[test]

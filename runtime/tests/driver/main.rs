@@ -319,7 +319,7 @@ fn launches_are_in_ranges_on_both_devices() {
     let words = ["push", "pop", "launch"];
     let shown = |line: &&String| words.iter().any(|word| line.starts_with(word));
     let of_line = |line: &String| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
-    let told: Vec<String> = ran.asked.iter().filter(shown).map(of_line).collect();
+    let calls: Vec<String> = ran.asked.iter().filter(shown).map(of_line).collect();
     let expected = [
         "push step",
         "push double_behind",
@@ -329,5 +329,5 @@ fn launches_are_in_ranges_on_both_devices() {
         "pop",
         "pop",
     ];
-    assert_eq!(told, expected, "{}", ran.said);
+    assert_eq!(calls, expected, "{}", ran.said);
 }
