@@ -7,6 +7,7 @@
 
 mod attempt;
 mod choices;
+mod launched;
 mod mutate;
 mod pieces;
 mod seeds;

@@ -1,7 +1,7 @@
 //! Reads mutated texts for a given time: `cargo run -p tilekit-fuzz -- SURFACE SECONDS [SEED] [JOBS]`.
 //!
 //! Each failure that is not like one before is shrunk and kept in `target/fuzz/SURFACE`; the exit code is 1 if there is
-//! any. What runs stands in `target/fuzz/SURFACE/running-JOB`, where a process that ends at once leaves it.
+//! any. What runs stands in `target/fuzz/SURFACE/running-SEED-JOB`, where a process that ends at once leaves it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 struct Search {
     surface: Surface,
+    first: u64,
     seeds: Vec<String>,
     end: Instant,
     folder: PathBuf,
@@ -28,7 +29,8 @@ struct Search {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let usage = "usage: fuzz ir|ptx|layout|configuration SECONDS [SEED] [JOBS]";
+    let names = Surface::ALL.map(Surface::name).join("|");
+    let usage = format!("usage: fuzz {names} SECONDS [SEED] [JOBS]");
     let surface = arguments
         .first()
         .and_then(|name| name.parse::<Surface>().ok());
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
     fs::create_dir_all(&folder).expect("target can be written");
     let search = Search {
         surface,
+        first: seed,
         seeds: seeds(surface),
         end: Instant::now() + Duration::from_secs(seconds),
         folder,
@@ -75,7 +78,7 @@ fn main() -> ExitCode {
 
 impl Search {
     fn run(&self, job: u64) {
-        let running = self.folder.join(format!("running-{job}"));
+        let running = self.folder.join(format!("running-{}-{job}", self.first));
         while Instant::now() < self.end {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let mut choices = Choices::Seeded(number);

@@ -11,15 +11,24 @@ const CONFIGURATIONS: &[&str] = &[
     "sizes = { n = 8, m = [3, 5] }\ncases.add.sizes.n = 1000\n--size\nm=1_000,4096\n",
 ];
 
+/// The repository that this was built in, or, on a machine to which the program was carried, the current folder.
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if built_in.is_dir() {
+        return built_in;
+    }
+    PathBuf::from(".")
 }
 
 /// Texts that are right, the smallest first.
 pub fn seeds(surface: Surface) -> Vec<String> {
     let mut seeds = match surface {
         Surface::Ir => snapshots(".ir.snap"),
-        Surface::Ptx => snapshots(".ptx.snap"),
+        Surface::Ptx | Surface::Launch => [
+            snapshots(".ptx.snap"),
+            files_of("emulator/tests/kernels", ".ptx"),
+        ]
+        .concat(),
         Surface::Layout => layouts(&snapshots(".ir.snap")),
         Surface::Configuration => CONFIGURATIONS.iter().map(ToString::to_string).collect(),
     };
@@ -30,11 +39,16 @@ pub fn seeds(surface: Surface) -> Vec<String> {
 
 /// Accepted snapshots, without the facts before them.
 fn snapshots(end: &str) -> Vec<String> {
-    let folder = repository().join("snapshots/kernels");
-    let files = fs::read_dir(&folder).expect("the repository has snapshots");
+    let texts = files_of("snapshots/kernels", end);
+    texts.iter().map(|text| without_facts(text)).collect()
+}
+
+/// The texts in a folder of the repository whose names end so.
+fn files_of(folder: &str, end: &str) -> Vec<String> {
+    let files = fs::read_dir(repository().join(folder)).expect("the repository has this folder");
     let paths = files.map(|file| file.expect("a folder that can be listed").path());
     let named = paths.filter(|path| path.to_string_lossy().ends_with(end));
-    named.map(|path| without_facts(&read(&path))).collect()
+    named.map(|path| read(&path)).collect()
 }
 
 fn without_facts(text: &str) -> String {

@@ -11,6 +11,9 @@ use lowering::Options;
 use protocol::MessageFormat;
 use protocol::config::Config;
 use protocol::request::SizeOverride;
+use ptx::Module;
+
+use crate::launched::launched;
 
 /// One kind of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub enum Surface {
     Ir,
     /// PTX, as `cargo tilekit build --from-ptx` takes it: parsed, checked, decoded by the emulator.
     Ptx,
+    /// The same, executed by the emulator.
+    Launch,
     /// A layout, with the shape and the bits of an element on lines of their own: parsed, checked, drawn.
     Layout,
     /// `tilekit.toml`, and a size of the command line after the line `--size`.
@@ -36,9 +41,10 @@ pub enum Answer {
 
 impl Surface {
     /// All.
-    pub const ALL: [Surface; 4] = [
+    pub const ALL: [Surface; 5] = [
         Surface::Ir,
         Surface::Ptx,
+        Surface::Launch,
         Surface::Layout,
         Surface::Configuration,
     ];
@@ -48,6 +54,7 @@ impl Surface {
         match self {
             Surface::Ir => "ir",
             Surface::Ptx => "ptx",
+            Surface::Launch => "launch",
             Surface::Layout => "layout",
             Surface::Configuration => "configuration",
         }
@@ -60,7 +67,8 @@ impl Surface {
     pub fn read(self, text: &str) -> Answer {
         let found = match self {
             Surface::Ir => ir(text),
-            Surface::Ptx => ptx(text),
+            Surface::Ptx => ptx(text).map(drop),
+            Surface::Launch => launch(text),
             Surface::Layout => layout(text),
             Surface::Configuration => configuration(text),
         };
@@ -86,7 +94,10 @@ impl FromStr for Surface {
         let found = Surface::ALL
             .into_iter()
             .find(|surface| surface.name() == text);
-        found.ok_or_else(|| format!("`{text}` is none of ir, ptx, layout, configuration"))
+        found.ok_or_else(|| {
+            let names = Surface::ALL.map(Surface::name);
+            format!("`{text}` is none of {}", names.join(", "))
+        })
     }
 }
 
@@ -114,10 +125,16 @@ fn ir(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn ptx(text: &str) -> Result<(), String> {
-    let module = ptx::Module::parse(text).map_err(|error| error.to_string())?;
+fn launch(text: &str) -> Result<(), String> {
+    let (module, program) = ptx(text)?;
+    // Schedules differ from text to text, and are the same whenever one text is read.
+    launched(&module, &program, text.len() as u64 % 7)
+}
+
+fn ptx(text: &str) -> Result<(Module, Program), String> {
+    let module = Module::parse(text).map_err(|error| error.to_string())?;
     let printed = module.to_text();
-    match ptx::Module::parse(&printed) {
+    match Module::parse(&printed) {
         Ok(again) => assert_eq!(
             again.to_text(),
             printed,
@@ -128,8 +145,8 @@ fn ptx(text: &str) -> Result<(), String> {
     if let Some(error) = module.check().first() {
         return Err(error.problem.to_string());
     }
-    Program::load(&module).map_err(|error| error.message)?;
-    Ok(())
+    let program = Program::load(&module).map_err(|error| error.message)?;
+    Ok((module, program))
 }
 
 fn layout(text: &str) -> Result<(), String> {

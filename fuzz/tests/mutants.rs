@@ -32,6 +32,11 @@ fn mutated_ptx_gives_diagnostics() {
 }
 
 #[test]
+fn mutated_ptx_that_runs_gives_faults() {
+    check(Surface::Launch, 100);
+}
+
+#[test]
 fn mutated_layouts_give_diagnostics() {
     check(Surface::Layout, 1000);
 }

@@ -1,5 +1,6 @@
 //! Kernels on several devices, as tests run them: each rank has a buffer that all may access.
 
+use crate::reports;
 use emulator::{Checks, Emulator, Fault, Launch, Program, RankLaunch, Right, Stats, World};
 
 /// Words of the buffer of a rank.
@@ -102,7 +103,8 @@ impl Ranks {
                 params: &params[rank],
             })
             .collect();
-        world.launch(&launches)
+        let done = world.launch(&launches);
+        done.inspect_err(|fault| reports::check(&self.bodies.concat(), fault))
     }
 
     /// Devices, and the buffer of each, open to all as the test says.

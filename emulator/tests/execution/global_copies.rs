@@ -2,6 +2,7 @@
 
 use crate::global_start::{START, kernel, ordered, races};
 use crate::kernel::Kernel;
+use crate::reports;
 use emulator::{Emulator, Fault, FaultKind, Launch};
 
 /// `%r10` is an initialised mbarrier, `%r11` a tile of 256 written bytes, which the async proxy sees.
@@ -133,9 +134,12 @@ fn after_each_other(first: &str, second: &str, overlaps_previous: bool) -> Resul
         let program = kernel(text).program();
         let launch = Launch {
             overlaps_previous,
+            // One CTA after the other, so that the report is the same each time.
+            seed: 1,
             ..Launch::linear(2, 64)
         };
-        emulator.launch(&program, "k", &launch, &address.to_le_bytes())?;
+        let done = emulator.launch(&program, "k", &launch, &address.to_le_bytes());
+        done.inspect_err(|fault| reports::check(&format!("{first}{second}"), fault))?;
     }
     Ok(())
 }

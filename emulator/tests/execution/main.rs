@@ -37,6 +37,7 @@ mod mbarrier_order;
 mod memory;
 mod printing;
 mod races;
+mod reports;
 mod schedules;
 mod sparse;
 mod tensors;

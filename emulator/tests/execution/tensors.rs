@@ -1,6 +1,7 @@
 //! TMA copies of tensors against brute force: ranks, edges, fills, strides, swizzles, reductions, pixels.
 
 use crate::kernel::Random;
+use crate::reports;
 use emulator::{Emulator, Fault, FaultKind, Launch, Program, encode_tensor_map};
 use ptx::{L2Promotion, TensorAccess, TensorElement, TensorMap};
 use target::SM_90A;
@@ -114,7 +115,9 @@ fn run(
         seed,
         ..Launch::default()
     };
-    emulator.launch(&program, "k", &launch, &params).map(|_| ())
+    let done = emulator.launch(&program, "k", &launch, &params);
+    let done = done.inspect_err(|fault| reports::check(&format!("{text}{params:?}"), fault));
+    done.map(drop)
 }
 
 /// Where the bytes of element `index` of the tile lie in shared memory; the tile is aligned to 1024.

@@ -121,7 +121,7 @@ fn of_host((earlier, later): (GlobalStamp, GlobalStamp)) -> Reason {
             format!(
                 "which the host {did} while the launch was in flight, and nothing orders the two"
             ),
-            "the host releases after its access (`MappedBuffer::release`), and the kernel acquires that before its own, at the scope of the              system: `HostFlag::wait`, or `.scope(Scope::Sys).atomic_poll(..)`",
+            "the host releases after its access (`MappedBuffer::release`), and the kernel acquires that before its own, at the scope of the system: `HostFlag::wait`, or `.scope(Scope::Sys).atomic_poll(..)`",
         )
     };
     (why, format!("the host {did} it here"), help.to_owned())

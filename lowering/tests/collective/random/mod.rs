@@ -298,7 +298,7 @@ fn elements_exchanged_within_partitions() {
         }
         // Tiles may be too many for the registers of half of the warps, and half of a CTA's warps never meet a cluster.
         let reasons = [
-            "registers per thread at once",
+            "registers per thread",
             "waits at a barrier of all threads of the cluster",
         ];
         let func = ir::text::parse("test.tile", &program.text()).expect("what was written");
