@@ -2,6 +2,7 @@
 //! an H200, so that what they use means the same there.
 
 use crate::kernel::Random;
+use crate::reports;
 use emulator::{Emulator, Fault, Launch, Program, Stats, encode_tensor_map};
 use ptx::{L2Promotion, TensorAccess, TensorElement, TensorMap};
 
@@ -99,6 +100,20 @@ impl Gemm {
         seed: u64,
         change: impl Fn(String) -> String,
     ) -> Result<Stats, Box<Fault>> {
+        let launch = Launch {
+            seed,
+            ..Launch::default()
+        };
+        self.run_by(shape, &launch, change)
+    }
+
+    /// The same by a launch that says more than a seed; its sizes are those of the kernel.
+    fn run_by(
+        &self,
+        shape: [u64; 3],
+        launch: &Launch,
+        change: impl Fn(String) -> String,
+    ) -> Result<Stats, Box<Fault>> {
         let [m, n, k] = shape;
         let emulator = Emulator::new();
         let (a, b) = (
@@ -132,8 +147,7 @@ impl Gemm {
             block: [self.threads, 1, 1],
             cluster: [self.cluster, 1, 1],
             dynamic_shared_bytes: self.shared_bytes,
-            seed,
-            ..Launch::default()
+            ..launch.clone()
         };
         let stats = emulator.launch(
             &program(&change(self.text.to_owned())),
@@ -279,4 +293,18 @@ fn a_pipeline_without_one_of_its_waits_or_arrivals_is_reported() {
         "setmaxnreg.inc.sync.aligned.u32 248;",
         "for registers that other warps have",
     );
+}
+
+#[test]
+fn the_model_of_time_and_all_counts_of_a_product_stay_as_they_are() {
+    let timed = Launch {
+        is_timed: true,
+        ..Launch::default()
+    };
+    for gemm in [&PERSISTENT, &CLUSTER] {
+        let shape = [128 * u64::from(gemm.cluster), 256, 256];
+        let ran = gemm.run_by(shape, &timed, |text| text);
+        let stats = ran.unwrap_or_else(|fault| panic!("{fault}"));
+        reports::accept(gemm.text, format!("{stats:#?}"));
+    }
 }

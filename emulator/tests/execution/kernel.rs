@@ -55,6 +55,13 @@ impl Kernel {
         self
     }
 
+    /// The same with `to` for each `from` of its text.
+    pub(crate) fn with(mut self, from: &str, to: &str) -> Self {
+        assert!(self.text.contains(from), "the kernel has no {from}");
+        self.text = self.text.replace(from, to);
+        self
+    }
+
     pub(crate) fn threads(mut self, threads: u32) -> Self {
         self.launch.block = [threads, 1, 1];
         self

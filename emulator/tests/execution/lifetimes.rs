@@ -269,3 +269,29 @@ fn uses_of_an_mbarrier_unordered_with_its_initialisation_are_reported() {
         assert_eq!(fault.kind, FaultKind::Mbarrier, "{fault}");
     }
 }
+
+#[test]
+fn the_lane_and_the_cta_of_a_remote_access_are_named() {
+    let of_lane_5 = |text: &str| text.replace("%p1", "%p6");
+    let lane = "setp.eq.u32 %p6, %r1, 5;";
+    let multicast = "mov.u16 %h1, 3; and.pred %p6, %p6, %p4;
+        @%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 16;
+        @%p6 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r3], [%in0], 16, [%r2], %h1;";
+    let load = "mapa.shared::cluster.u32 %r7, %r3, %r5; @%p6 ld.shared::cluster.u32 %r8, [%r7];";
+    for text in [&of_lane_5(ARRIVE), multicast, load] {
+        let fault = of_a_pair(1, &format!("{lane} {text} {MEET}")).fault();
+        let expected = "and nothing orders it after the start of that CTA";
+        assert!(fault.message.contains(expected), "{fault}");
+        assert_eq!(fault.lanes, 1 << 5, "{fault}");
+        // What the load reads is not written either.
+        for seed in (1..4).filter(|_| text != load) {
+            // Nothing keeps the other CTA from its end.
+            let text = format!("{lane} {MEET} {text}");
+            let fault = of_a_pair(1, &text).seed(seed).fault();
+            assert!(
+                fault.kind == FaultKind::Race || fault.kind == FaultKind::Mbarrier,
+                "{fault}"
+            );
+        }
+    }
+}

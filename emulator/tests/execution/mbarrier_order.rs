@@ -254,3 +254,78 @@ fn a_copy_into_memory_that_was_read_too_early_is_named() {
         ],
     );
 }
+
+/// `%p3` in lane 3 of the first warp, `%p5` in its lane 5; the mbarrier counts `count`.
+fn of_lanes(count: u32, text: &str) -> Kernel {
+    let init = INIT.replace(", 1;", &format!(", {count};"));
+    of_two_warps(&format!(
+        "setp.eq.u32 %p3, %r1, 3; setp.eq.u32 %p5, %r1, 5; setp.eq.u32 %p7, %r1, 32; {init} {FENCE} bar.sync 0; {text}"
+    ))
+}
+
+#[test]
+fn each_lane_that_arrived_in_a_phase_comes_before_the_next_one() {
+    let arrive = |lane: u32| format!("@%p{lane} mbarrier.arrive.shared::cta.b64 _, [%r2];");
+    let early = "this arrival counts in phase 1 of the mbarrier at 0x400, and nothing orders it after the completion of phase 0";
+    for (first, second) in [(3, 5), (5, 3)] {
+        let text = |between: &str| {
+            let (first, second) = (arrive(first), arrive(second));
+            of_lanes(2, &format!("{first} {second} {between} {second}"))
+        };
+        silent(&text("bar.warp.sync -1;"));
+        reported(&text(""), FaultKind::Mbarrier, &[early]);
+    }
+    // Of another warp too, and whichever comes first.
+    let text = |between: &str| {
+        of_lanes(
+            2,
+            &format!("{} {} {between} {}", arrive(3), arrive(7), arrive(7)),
+        )
+    };
+    silent(&text("bar.sync 0;"));
+    reported(&text(""), FaultKind::Mbarrier, &[early]);
+}
+
+#[test]
+fn each_lane_that_waited_for_a_phase_comes_before_the_end_of_the_next_one() {
+    let wait = |lane: u32| {
+        let wait = WAIT.replace("$wait", &format!("$wait{lane}"));
+        format!("@!%p{lane} bra $past{lane}; {wait} $past{lane}:")
+    };
+    for (first, second) in [(3, 5), (5, 3)] {
+        let text = |between: &str| {
+            of_lanes(
+                1,
+                &format!(
+                    "@%p7 mbarrier.arrive.shared::cta.b64 _, [%r2]; {} {} {between} @%p{second} mbarrier.arrive.shared::cta.b64 _, [%r2];",
+                    wait(first),
+                    wait(second)
+                ),
+            )
+        };
+        silent(&text("bar.warp.sync -1;"));
+        reported(
+            &text(""),
+            FaultKind::Mbarrier,
+            &[
+                "this ends phase 1 of the mbarrier at 0x400, and nothing orders it after warp 0, which waits for phase 0",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_fence_behind_what_orders_the_use_publishes_nothing() {
+    let text = |arrive: &str| {
+        of_a_pair(&format!(
+            "{INIT} {arrive} barrier.cluster.wait;
+            mapa.shared::cluster.u32 %r7, %r2, %r5; @%p1 mbarrier.arrive.shared::cluster.b64 _, [%r7]; {WAIT}"
+        ))
+    };
+    silent(&text(&format!("{FENCE} barrier.cluster.arrive.relaxed;")));
+    reported(
+        &text(&format!("barrier.cluster.arrive.relaxed; {FENCE}")),
+        FaultKind::Mbarrier,
+        &["is not visible to this thread: no fence.mbarrier_init is in between"],
+    );
+}

@@ -1,6 +1,7 @@
 //! What the seed of a launch chooses: the order of warps and CTAs, and when copies complete.
 
 use crate::kernel::Kernel;
+use crate::reports;
 
 /// Lane 0 of each warp takes a ticket and stores it at the warp's number in the grid.
 const TICKETS: &str = "mov.u32 %r1, %tid.x;
@@ -106,5 +107,47 @@ fn late_copies_complete_when_nothing_else_can_run() {
         kernel.launch.dynamic_shared_bytes = 128;
         let outcome = kernel.words(0..32).out(4).run();
         assert_eq!(outcome.words(1), [has_completed], "seed {seed}");
+    }
+}
+
+/// Eight warps each start a copy that completes on an mbarrier of their own, and take a ticket when it has.
+const COPIES: &str = ".shared .align 8 .b8 bars[64];
+    .shared .align 128 .b8 tile[1024];
+    mov.u32 %r1, %tid.x;
+    shr.u32 %r2, %r1, 5;
+    and.b32 %r3, %r1, 31;
+    setp.ne.u32 %p1, %r3, 0;
+    @%p1 bra $done;
+    mov.u32 %r4, bars;
+    mov.u32 %r5, tile;
+    shl.b32 %r6, %r2, 3;
+    add.u32 %r4, %r4, %r6;
+    shl.b32 %r6, %r2, 7;
+    add.u32 %r5, %r5, %r6;
+    mbarrier.init.shared::cta.b64 [%r4], 1;
+    fence.proxy.async.shared::cta;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], 128;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r5], [%in2], 128, [%r4];
+    $wait:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4], 0;
+    @!%p2 bra $wait;
+    atom.relaxed.gpu.global.add.u32 %r6, [%in0], 1;
+    mul.wide.u32 %rd1, %r2, 4;
+    add.u64 %rd2, %in1, %rd1;
+    st.global.u32 [%rd2], %r6;
+    $done:";
+
+#[test]
+fn a_seed_chooses_the_order_in_which_copies_complete() {
+    let order = |seed: u64| {
+        let kernel = Kernel::new(COPIES).threads(256).seed(seed);
+        kernel.words([0]).out(32).words(0..32).run().words(1)
+    };
+    assert_eq!(order(0), [0, 1, 2, 3, 4, 5, 6, 7], "as they were started");
+    for seed in 1..12 {
+        reports::accept(
+            &format!("{seed}"),
+            format!("seed {seed}: {:?}", order(seed)),
+        );
     }
 }
