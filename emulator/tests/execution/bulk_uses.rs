@@ -278,3 +278,60 @@ fn a_copy_between_ctas_reads_what_the_async_proxy_sees() {
         "read by an asynchronous copy of 16 bytes in shared memory at 0x490, which warp 0";
     assert!(fault.message.starts_with(expected), "{fault}");
 }
+
+#[test]
+fn what_happened_before_a_copy_was_started_happens_before_its_phase_ends() {
+    // The second warp expects the bytes and arrives; the first one starts the copy after `before`, and is seen by nothing else.
+    let text = |before: &str, wait: &str| {
+        format!(
+            "setp.eq.u32 %p6, %r1, 32; @%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 16; {MEET}
+            @!%p5 bra $second; {before} {} bra $end;
+            $second: @!%p6 bra $end; {wait} st.shared.u32 [%r3+64], 7; $end: {MEET}",
+            load("%r3+256", "%in0", 16)
+        )
+    };
+    let stored = format!(
+        "{} ",
+        store("%in1", "%r3+64", 16).replace("wait_group", "wait_group.read")
+    );
+    let first = "setp.eq.u32 %p4, %r4, 0; @!%p4 bra $past;";
+    for before in [
+        "ld.shared.u32 %r10, [%r3+64];".to_owned(),
+        format!("{first} {stored} $past:"),
+    ] {
+        for seed in 0..4 {
+            kernel(&text(&before, WAIT)).seed(seed).run();
+            let fault = kernel(&text(&before, "")).seed(seed).fault();
+            assert_eq!(fault.kind, FaultKind::Race, "{fault}");
+        }
+    }
+}
+
+#[test]
+fn lanes_of_one_copy_see_each_its_own_accesses() {
+    let text = |between: &str, source: &str| {
+        format!(
+            "setp.eq.u32 %p4, %r4, 0; or.pred %p7, %p3, %p5; and.pred %p7, %p7, %p4;
+            selp.u32 %r10, 3, 5, %p3; mul.wide.u32 %rd1, %r10, 4; add.u64 %rd1, %rd1, %in1; mov.u32 %r11, 8; sub.u32 %r11, %r11, %r10;
+            mul.wide.u32 %rd2, %r11, 4; add.u64 %rd2, %rd2, %in1;
+            @%p7 st.global.u32 [%rd1], %r10; {between}
+            @%p7 cp.async.ca.shared.global [%r6], [{source}], 4; @%p7 cp.async.wait_all;
+            @%p7 ld.shared.u32 %r12, [%r6]; @%p7 st.shared.u32 [%r6], 3; {between} @%p7 st.global.u32 [{source}], %r12;"
+        )
+    };
+    let found = kernel(&text("", "%rd1")).run().words(1);
+    assert_eq!((found[3], found[5]), (3, 5));
+    kernel(&text("bar.warp.sync -1;", "%rd2")).run();
+    let fault = kernel(&text("", "%rd2")).fault();
+    let expected = "another lane of the same warp wrote";
+    assert!(fault.message.contains(expected), "{fault}");
+    // Behind a barrier the other lane's source is read, and then changed by that lane.
+    let text = text("bar.warp.sync -1;", "%rd2").replacen(
+        "bar.warp.sync -1; @%p7 st.global.u32 [%rd2]",
+        "@%p7 st.global.u32 [%rd1]",
+        1,
+    );
+    let fault = kernel(&text).fault();
+    let expected = "which another lane of the same warp read";
+    assert!(fault.message.contains(expected), "{fault}");
+}

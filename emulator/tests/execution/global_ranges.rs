@@ -287,3 +287,41 @@ fn a_wrong_use_of_a_map_names_the_lane() {
         "another lane of the same warp wrote",
     );
 }
+
+/// `%p6` in lane 3 and `%p7` in lane 7 of the first warp, `%r10` an mbarrier of one arrival.
+fn of_lanes(text: &str) -> Kernel {
+    kernel(&format!(
+        ".shared .align 8 .b8 met[8];
+        mov.u32 %r10, met;
+        setp.eq.u32 %p6, %r1, 3;
+        setp.eq.u32 %p7, %r1, 7;
+        @%p1 mbarrier.init.shared::cta.b64 [%r10], 1;
+        bar.sync 0;
+        {text}"
+    ))
+}
+
+#[test]
+fn a_lane_that_waited_for_another_one_knows_what_that_did() {
+    let text = |wait: &str| {
+        of_lanes(&format!(
+            "@%p6 st.global.u32 [%in0+4], 3; @%p6 mbarrier.arrive.shared::cta.b64 _, [%r10];
+            @!%p7 bra $end; {wait} ld.global.u32 %r4, [%in0+4]; st.global.u32 [%in0+4], 4; $end:"
+        ))
+    };
+    ordered(&text(
+        "$wait: mbarrier.try_wait.parity.shared::cta.b64 %p8, [%r10], 0; @!%p8 bra $wait;",
+    ));
+    races(&text(""), "another lane of the same warp wrote");
+}
+
+#[test]
+fn the_lane_of_the_last_read_is_remembered() {
+    let text = |between: &str| {
+        of_lanes(&format!(
+            "@%p6 ld.global.u32 %r4, [%in0+4]; @%p7 ld.global.u32 %r5, [%in0+4]; {between} @%p6 st.global.u32 [%in0+4], 3;"
+        ))
+    };
+    ordered(&text("bar.warp.sync -1;"));
+    races(&text(""), "another lane of the same warp read");
+}

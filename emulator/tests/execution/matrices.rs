@@ -171,19 +171,32 @@ fn check_mma(n: usize, k: usize, types: [&str; 4]) {
             ".reg .b32 %c<4>"
         },
     );
+    // What is added to the product: small numbers, which differ.
+    let c = |lane: usize, i: usize| (lane * 4 + i) as i32 % 9 - 4;
+    let c_words = (0..32).flat_map(|lane| {
+        (0..c_regs).map(move |i| match c_ty {
+            "f16" => {
+                let [low, high] = [2 * i, 2 * i + 1].map(|i| u32::from(f16_bits(c(lane, i))));
+                low | high << 16
+            }
+            "s32" => c(lane, i) as u32,
+            _ => (c(lane, i) as f32).to_bits(),
+        })
+    });
     let outcome = Kernel::new(&body)
         .words(a_words)
         .words(b_words)
-        .words(vec![0; 32 * c_regs])
+        .words(c_words)
         .out(128 * c_regs)
         .run();
     let found = outcome.words(3);
     for lane in 0..32 {
         for i in 0..4 {
             let (row, column) = (lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2);
-            let expected: f64 = (0..k)
+            let product: f64 = (0..k)
                 .map(|depth| a[row * k + depth] * b[column * k + depth])
                 .sum();
+            let expected = product + f64::from(c(lane, i));
             let value = match d_ty {
                 "f16" => {
                     assert_eq!(
@@ -212,6 +225,147 @@ fn mma_sync_agrees_with_the_host_for_every_type() {
     check_mma(8, 32, ["s32", "s8", "s8", "s32"]);
     check_mma(8, 16, ["s32", "u8", "s8", "s32"]);
     check_mma(8, 32, ["f32", "e4m3", "e5m2", "f32"]);
+}
+
+/// `mma.sync` of f64, an element a register, on 8 or 16 rows.
+fn check_mma_of_f64(m: usize, k: usize) {
+    let (a_regs, b_regs, c_regs) = (m * k / 32, k / 4, m / 4);
+    let number = |seed: usize, at: usize| ((seed + 7 * at) % 23) as f64 - 11.0;
+    let list = |class: &str, count: usize| {
+        let names: Vec<String> = (0..count).map(|i| format!("%{class}{i}")).collect();
+        names.join(", ")
+    };
+    // Every register of a lane has its own word of each input.
+    let loads = |class: &str, pointer: &str, count: usize| {
+        let mut text = format!(
+            "mul.wide.u32 %rd1, %r60, {}; add.u64 %rd2, {pointer}, %rd1;\n",
+            8 * count
+        );
+        (0..count).for_each(|i| text += &format!("ld.global.f64 %{class}{i}, [%rd2+{}];\n", 8 * i));
+        text
+    };
+    let stores: String = (0..c_regs)
+        .map(|i| format!("st.global.f64 [%rd2+{}], %d{i};\n", 8 * i))
+        .collect();
+    let body = format!(
+        ".reg .f64 %a<8>; .reg .f64 %b<4>; .reg .f64 %c<4>; .reg .f64 %d<4>;\nmov.u32 %r60, %tid.x;\n{}{}{}
+        mma.sync.aligned.m{m}n8k{k}.row.col.f64.f64.f64.f64 {{{}}}, {{{}}}, {{{}}}, {{{}}};
+        add.u64 %rd2, %in3, %rd1;\n{stores}",
+        loads("a", "%in0", a_regs),
+        loads("b", "%in1", b_regs),
+        loads("c", "%in2", c_regs),
+        list("d", c_regs),
+        list("a", a_regs),
+        list("b", b_regs),
+        list("c", c_regs),
+    );
+    let words =
+        |seed: usize, count: usize| (0..32 * count).map(move |at| number(seed, at).to_bits());
+    let outcome = Kernel::new(&body)
+        .doubles(words(1, a_regs))
+        .doubles(words(5, b_regs))
+        .doubles(words(9, c_regs))
+        .out(256 * c_regs)
+        .run();
+    // Where the ISA puts an element: 9.7.14.5.1, and 9.7.14.5.9 to 9.7.14.5.11 for 16 rows.
+    let a = |row: usize, depth: usize| {
+        let index = row / 8 + m / 8 * (depth / 4);
+        number(1, (row % 8 * 4 + depth % 4) * a_regs + index)
+    };
+    let b = |depth: usize, column: usize| number(5, (column * 4 + depth % 4) * b_regs + depth / 4);
+    for lane in 0..32 {
+        for i in 0..c_regs {
+            let (row, column) = (lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2);
+            let product: f64 = (0..k).map(|depth| a(row, depth) * b(depth, column)).sum();
+            let expected = product + number(9, lane * c_regs + i);
+            let found = f64::from_bits(outcome.doubles(3)[lane * c_regs + i]);
+            assert_eq!(found, expected, "m{m} k{k} row {row} column {column}");
+        }
+    }
+}
+
+#[test]
+fn mma_sync_of_f64_agrees_with_the_host() {
+    check_mma_of_f64(8, 4);
+    for k in [4, 8, 16] {
+        check_mma_of_f64(16, k);
+    }
+}
+
+#[test]
+fn products_of_integers_wrap_around_or_stay_at_the_largest() {
+    let run = |satfinite: &str, start: i32| {
+        let body = format!(
+            "mov.u32 %r1, 0x01010101; mov.s32 %r2, {start};
+            mma.sync.aligned.m16n8k32.row.col{satfinite}.s32.s8.s8.s32 {{%r10, %r11, %r12, %r13}}, {{%r1, %r1, %r1, %r1}}, {{%r1, %r1}}, {{%r2, %r2, %r2, %r2}};
+            mov.u32 %r3, %tid.x; mul.wide.u32 %rd1, %r3, 4; add.u64 %rd1, %rd1, %in0; st.global.u32 [%rd1], %r13;"
+        );
+        Kernel::new(&body).out(128).run().words(0)[31] as i32
+    };
+    assert_eq!(run("", i32::MAX - 2), i32::MIN + 29);
+    assert_eq!(run(".satfinite", i32::MAX - 2), i32::MAX);
+    assert_eq!(run(".satfinite", -40), -8);
+}
+
+#[test]
+fn a_matrix_in_registers_is_transposed() {
+    let body = "mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 1; add.u32 %r3, %r2, 1; shl.b32 %r3, %r3, 16; or.b32 %r2, %r2, %r3;
+        movmatrix.sync.aligned.m8n8.trans.b16 %r4, %r2;
+        mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %in0; st.global.u32 [%rd1], %r4;";
+    let found = Kernel::new(body).out(128).run().words(0);
+    // Element (row, column) is 8 row + column, and lane 4 row + column / 2 holds two of a row.
+    let expected = (0..32).map(|lane| {
+        let (row, column) = (lane / 4, lane % 4 * 2);
+        (8 * column + row) | (8 * (column + 1) + row) << 16
+    });
+    assert_eq!(found, expected.collect::<Vec<u32>>());
+}
+
+#[test]
+fn rows_of_matrices_lie_in_shared_memory_at_multiples_of_16_bytes() {
+    let moves = |count: u32, address: &str| {
+        let list: Vec<String> = (0..count).map(|i| format!("%r{}", 20 + i)).collect();
+        Kernel::new(&format!(
+            ".shared .align 16 .b8 rows[512]; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 4; mov.u32 %r3, rows; add.u32 %r2, %r2, %r3;
+            st.shared.v4.u32 [%r2], {{%r1, %r1, %r1, %r1}}; bar.warp.sync -1; cvta.global.u64 %rd2, %in0;
+            {address} ldmatrix.sync.aligned.m8n8.x{count}.b16 {{{}}}, [%rd1];
+            mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %in0; st.global.u32 [%rd1], %r20;",
+            list.join(", ")
+        ))
+        .words([0; 64])
+    };
+    let shared = "cvt.u64.u32 %rd1, %r2; cvta.shared.u64 %rd1, %rd1;";
+    for count in [1, 2, 4] {
+        // Lane 8 i + j names row j of matrix i; what other lanes name does not matter.
+        let others = format!(
+            "{shared} setp.ge.u32 %p1, %r1, {}; @%p1 add.u64 %rd1, %rd2, 3;",
+            8 * count
+        );
+        let found = moves(count, &others).run().words(0);
+        assert_eq!(
+            found[..32],
+            (0..32).map(|lane| lane / 4).collect::<Vec<u32>>()[..]
+        );
+        let crooked = format!(
+            "{shared} setp.eq.u32 %p1, %r1, {}; @%p1 add.u64 %rd1, %rd1, 8;",
+            8 * count - 1
+        );
+        let fault = moves(count, &crooked).fault();
+        assert_eq!(
+            (fault.kind, fault.lanes),
+            (FaultKind::Misaligned, 1 << (8 * count - 1)),
+            "{fault}"
+        );
+        let global = format!(
+            "{shared} setp.eq.u32 %p1, %r1, {}; @%p1 mov.u64 %rd1, %rd2;",
+            8 * count - 1
+        );
+        let fault = moves(count, &global).fault();
+        assert!(
+            fault.message.contains("ldmatrix works on shared memory"),
+            "{fault}"
+        );
+    }
 }
 
 /// Where element (`row`, `depth`) of an operand lies in shared memory, as TMA puts it there.

@@ -274,3 +274,43 @@ fn a_wait_by_a_state_names_one_phase_and_need_not_be_seen() {
         );
     }
 }
+
+/// Lanes 3 and 5 execute `%p7`, each with an mbarrier of its own in `%r5`; `%r4` is that of the other.
+fn of_both_lanes(text: &str) -> String {
+    format!(
+        "add.u32 %r6, %r2, 8; selp.u32 %r5, %r2, %r6, %p3; selp.u32 %r4, %r6, %r2, %p3; or.pred %p7, %p3, %p5; {text}"
+    )
+}
+
+#[test]
+fn lanes_of_one_instruction_know_what_each_did_itself() {
+    let init = "@%p7 mbarrier.init.shared::cta.b64 [%r5], 1;";
+    let arrive = |register: u32| format!("@%p7 mbarrier.arrive.shared::cta.b64 _, [%r{register}];");
+    silent(&of_both_lanes(&format!(
+        "{init} {} {}",
+        arrive(5),
+        arrive(5)
+    )));
+    let other = of_both_lanes(&format!("{init} {}", arrive(4)));
+    fault(
+        &other,
+        "is used, and nothing orders that after its initialisation by warp 0",
+    );
+    silent(&of_both_lanes(&format!(
+        "{init} bar.warp.sync -1; {}",
+        arrive(4)
+    )));
+    // One arrives where the other one did, in the next phase.
+    let next = |between: &str| {
+        of_both_lanes(&format!(
+            "{init} bar.warp.sync -1; {} {between} {}",
+            arrive(5),
+            arrive(4)
+        ))
+    };
+    silent(&next("bar.warp.sync -1;"));
+    fault(
+        &next(""),
+        "this arrival counts in phase 1 of the mbarrier at",
+    );
+}

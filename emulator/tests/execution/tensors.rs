@@ -11,7 +11,11 @@ fn kernel(rank: usize, load: bool, reduction: Option<&str>, im2col: bool) -> Str
     let coords: Vec<String> = (0..rank).map(|axis| format!("%c{axis}")).collect();
     let coords = coords.join(", ");
     let mode = if im2col { ".im2col" } else { ".tile" };
-    let offsets = if im2col { ", {%w, %h}" } else { "" };
+    let offsets = match (im2col, rank) {
+        (false, _) => "",
+        (true, 5) => ", {%w, %h, %w}",
+        (true, _) => ", {%w, %h}",
+    };
     let copy = match (load, reduction) {
         (true, _) => format!(
             "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], %bytes;
@@ -415,6 +419,74 @@ fn im2col_loads_gather_the_pixels_under_a_tap() {
             check_tile(&map, &tile, &data, &places);
         }
     }
+}
+
+#[test]
+fn im2col_loads_step_over_pixels_and_through_volumes() {
+    // Every other column; and D, whose offset is that of W, from 0 to 2.
+    let access = TensorAccess::Im2col {
+        lower_corner: [-1, -1, 0],
+        upper_corner: [-1, -1, 0],
+        channels: 8,
+        pixels: 32,
+    };
+    let flat = TensorMap {
+        access,
+        element_strides: [1, 2, 1, 1, 1],
+        ..map(TensorElement::F32, &[8, 5, 4, 3], &[1], 32)
+    };
+    let volume = TensorMap {
+        access,
+        ..map(TensorElement::F32, &[8, 5, 4, 3, 2], &[1], 32)
+    };
+    let columns = (0..).map(|i: i64| vec![i % 3 * 2 - 1, i / 3 % 4 - 1, i / 12]);
+    let voxels = (0..).map(|i: i64| vec![i % 5 - 1, i / 5 % 4 - 1, i / 20 % 3, i / 60]);
+    let columns: Vec<Vec<i64>> = columns.take(32).collect();
+    let voxels: Vec<Vec<i64>> = voxels.take(32).collect();
+    for (map, start, pixels) in [
+        (flat, [0, -1, -1, 0, 0], columns),
+        (volume, [0, -1, -1, 0, 0], voxels),
+    ] {
+        for offsets in [[0, 0], [2, 1]] {
+            let emulator = Emulator::new();
+            let (map, data) = tensor(&emulator, map, 7);
+            let copy = Copy {
+                offsets,
+                ..copy(map, &start)
+            };
+            let rank = map.rank as usize;
+            let out = emulator.memory().alloc(map.tile_bytes().into()).unwrap();
+            run(&emulator, &copy, &kernel(rank, true, None, true), out, 0)
+                .unwrap_or_else(|f| panic!("{f}"));
+            let mut tile = vec![0; map.tile_bytes() as usize];
+            emulator.memory().read(out, &mut tile).unwrap();
+            let shift = [offsets[0], offsets[1], offsets[0]].map(i64::from);
+            let places = pixels.iter().flat_map(|pixel| {
+                (0..8).map(move |channel| {
+                    let spatial = rank - 2;
+                    let moved = pixel
+                        .iter()
+                        .enumerate()
+                        .map(|(axis, at)| at + if axis < spatial { shift[axis] } else { 0 });
+                    std::iter::once(channel).chain(moved).collect::<Vec<i64>>()
+                })
+            });
+            check_tile(&map, &tile, &data, &places.collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn a_map_may_be_named_by_its_address_among_the_parameters() {
+    let emulator = Emulator::new();
+    let (map, data) = tensor(&emulator, map(TensorElement::F32, &[16, 8], &[8, 8], 0), 5);
+    let out = emulator.memory().alloc(map.tile_bytes().into()).unwrap();
+    let text = kernel(2, true, None, false).replace("cvta.param.u64 %map, %map;", "");
+    let copy = copy(map, &[4, 0]);
+    run(&emulator, &copy, &text, out, 0).unwrap_or_else(|fault| panic!("{fault}"));
+    let mut tile = vec![0; map.tile_bytes() as usize];
+    emulator.memory().read(out, &mut tile).unwrap();
+    check_tile(&map, &tile, &data, &elements(&copy));
 }
 
 #[test]

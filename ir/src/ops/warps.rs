@@ -115,6 +115,19 @@ impl OpRules for WarpSpecialize {
             )
             .help("write `#[kernel(warps = 4)]`, 8 or 12"));
         }
+        if self.warps[0] != func.warps {
+            return Err(OpError::new(
+                Code::WrongWarps,
+                format!(
+                    "the kernel's own partition has {} warps, and the kernel has {}",
+                    self.warps[0], func.warps
+                ),
+            )
+            .help(format!(
+                "the first partition is run by the kernel's own warps: give it {}",
+                func.warps
+            )));
+        }
         // A single count may overflow the sum.
         let most = func.target.cta.warps();
         if let Some(wrong) = self.warps.iter().find(|w| **w > most) {
