@@ -140,7 +140,7 @@ pub use machine::driver::Unavailable;
 pub use machine::{cache, ptxas};
 pub use mapped::MappedBuffer;
 pub use number::{Number, Reference, Rounding};
-pub use peer::{Collective, CublasHandle, Gemm, Nccl, Peer};
+pub use peer::{Collective, CublasHandle, Gemm, LtProduct, Nccl, Peer};
 pub use stream::{Event, Stream};
 pub use tensor_map::{
     KeptMap, L2Promotion, TensorMapDescriptor, TensorPlace, TensorSource, TensorView, Tiling,

@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::prelude::*;
 use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
@@ -18,6 +18,7 @@ use super::few_tiles::few_tiles;
 use super::form::Form;
 use super::launch::{FewHandles, Launch, ManyHandles, SplitHandles};
 use super::matrix::Matrix;
+use super::one_wave::one_wave;
 use super::operands::{Role, Workspaces};
 use super::options::Options;
 use super::plan::{Division, Instance, Need};
@@ -65,7 +66,7 @@ pub struct Products {
     compiler: Compiler,
     kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
     pub(super) workspaces: Mutex<Workspaces>,
-    dispatch: &'static Dispatch,
+    dispatch: Arc<Dispatch>,
     plans: Mutex<HashMap<Need, Choice>>,
 }
 
@@ -90,14 +91,19 @@ pub(super) enum Which {
 }
 
 impl Products {
-    /// On `device`. Nothing is compiled yet.
+    /// On `device`, by the [records](Dispatch::of) that ship for it. Nothing is compiled yet.
     pub fn new(device: &Device) -> Products {
+        Products::with_dispatch(device, Dispatch::of(device))
+    }
+
+    /// The same by other records: those of a program's own sizes, which `cargo tilekit tune --export` writes.
+    pub fn with_dispatch(device: &Device, dispatch: impl Into<Arc<Dispatch>>) -> Products {
         Products {
             device: device.clone(),
             compiler: Compiler::default(),
             kernels: Mutex::default(),
             workspaces: Mutex::default(),
-            dispatch: Dispatch::of(device),
+            dispatch: dispatch.into(),
             plans: Mutex::default(),
         }
     }
@@ -219,7 +225,7 @@ impl Products {
         c: &View<'_, O>,
         options: &Options<'_, O>,
     ) -> Result<CallPlan> {
-        Ok(Call::check([a, b], c, options, true)?.plan(self.dispatch))
+        Ok(Call::check([a, b], c, options, true)?.plan(&self.dispatch))
     }
 
     fn run<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
@@ -246,8 +252,10 @@ impl Products {
         };
         let [(of_x, x_taken), (of_y, y_taken)] =
             [0, 1].map(|side| (call.factors[side], call.taken[side]));
-        let of_x = self.factor(stream, (Role::X, x.source()), (of_x, x_taken))?;
-        let of_y = self.factor(stream, (Role::Y, y.source()), (of_y, y_taken))?;
+        let [of_x, of_y] = self.both_factors(
+            stream,
+            [(x.source(), of_x, x_taken), (y.source(), of_y, y_taken)],
+        )?;
         let result = self.result(stream, c.source(), &call)?;
         let source = self.source(
             stream,
@@ -302,6 +310,13 @@ impl Products {
                 let form = launch.form(tile, epilogue);
                 let compile = || fixed(dense::<T, O, E>, form).compile(&self.compiler);
                 let kernel = self.kernel::<ManyHandles<T, O>>((types, which), compile)?;
+                kernel.launch(stream, plan.grid, launch.of_many())?;
+            }
+            Instance::Wave(tile) => {
+                let form = launch.form(tile, epilogue);
+                let compile = || fixed(one_wave::<T, O, E>, form).compile(&self.compiler);
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_many())?;
             }
             Instance::Few(tile) => {

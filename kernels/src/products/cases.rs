@@ -8,6 +8,7 @@ use super::epilogue::{Epilogue, Plain};
 use super::factor::{Operand, ResultOf, unit};
 use super::few_tiles::few_tiles;
 use super::form::{Form, Side};
+use super::one_wave::one_wave;
 use super::plan::{Division, INSTANCES, Instance, Need, Plan};
 use super::split_k::split_k;
 
@@ -160,19 +161,23 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         let (sides, is_batched) = (self.lies.sides, self.lies.batches > 1);
         let (a, b) = (self.factor(0), self.factor(1));
         match plan.instance {
-            Instance::Many(tile) => {
+            Instance::Many(tile) | Instance::Wave(tile) => {
                 let form = Form {
                     tile,
                     sides,
                     is_batched,
                     epilogue,
                 };
-                let kernel = fixed(dense::<T, O, E>, form);
                 let (c, batches) = (self.result(), self.lies.batches as i32);
                 let arguments = (
                     a, b, c, m, n, k, batches, ALPHA, BETA, source, pitch, of_batch, bias,
                     a_scales, b_scales,
                 );
+                if let Instance::Many(_) = plan.instance {
+                    let kernel = fixed(dense::<T, O, E>, form);
+                    return Self::begin(case, plan, role, kernel, arguments);
+                }
+                let kernel = fixed(one_wave::<T, O, E>, form);
                 Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Few(tile) => {
@@ -405,11 +410,11 @@ fn product_of_few_tiles_bf16(case: &mut Case) -> CaseResult {
 
 /// Parts of tiles, one of each program, of one step and of many, as many as an H200 has multiprocessors and fewer; and whole tiles, of which a program has several.
 #[case(sizes(
-    m = [128, 300, 65, 130, 1, 200, 1],
-    n = [136, 264, 400, 1, 24, 2056, 8968],
-    k = [2104, 1096, 520, 4168, 72, 840, 72],
-    instance = [39, 39, 40, 39, 40, 40, 40],
-    rivals = [0, 0, 0, 0, 0, 0, 0]
+    m = [128, 300, 65, 130, 1, 200, 1, 200, 136, 65],
+    n = [136, 264, 400, 1, 24, 2056, 8968, 520, 264, 72],
+    k = [2104, 1096, 520, 4168, 72, 840, 72, 712, 1096, 4104],
+    instance = [39, 39, 40, 39, 40, 40, 40, 41, 42, 43],
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_split_k_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
@@ -418,6 +423,18 @@ fn product_split_k_bf16(case: &mut Case) -> CaseResult {
 #[case(sizes(m = [132], n = [136], k = [2192], instance = [39], rivals = [0]))]
 fn product_split_k_i8(case: &mut Case) -> CaseResult {
     plain::<i8, i32>(case, Lies::ALONG_K)
+}
+
+/// A tile a program: rings that wrap and rings that are not filled, edges of both dimensions.
+#[case(sizes(
+    m = [64, 136, 65, 1, 200, 132, 129, 300, 128, 250, 136, 200, 200],
+    n = [72, 264, 200, 65, 40, 72, 200, 136, 328, 200, 264, 72, 264],
+    k = [1224, 776, 72, 520, 1096, 72, 712, 1, 520, 456, 392, 584, 456],
+    instance = [44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56],
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+))]
+fn product_one_wave_bf16(case: &mut Case) -> CaseResult {
+    plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
 /// Cases of other element types: of each kernel an instance or two.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use tilekit::{Device, Tuned};
 
@@ -91,15 +91,16 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// That of a device, which has records or none.
-    pub fn of(device: &Device) -> &'static Dispatch {
-        static H200: OnceLock<Dispatch> = OnceLock::new();
-        static NONE: OnceLock<Dispatch> = OnceLock::new();
+    pub fn of(device: &Device) -> Arc<Dispatch> {
+        static H200: OnceLock<Arc<Dispatch>> = OnceLock::new();
+        static NONE: OnceLock<Arc<Dispatch>> = OnceLock::new();
         let facts = device.facts();
         let (name, multiprocessors) = (facts.name.as_str(), facts.multiprocessors);
         if device.is_cuda() && name == "NVIDIA H200" && multiprocessors == 132 {
-            return H200.get_or_init(|| Dispatch::of_gpu(name, multiprocessors));
+            let of_gpu = || Arc::new(Dispatch::of_gpu(name, multiprocessors));
+            return Arc::clone(H200.get_or_init(of_gpu));
         }
-        NONE.get_or_init(Dispatch::default)
+        Arc::clone(NONE.get_or_init(Arc::default))
     }
 
     /// The records that ship with this crate for the GPU of this name with so many multiprocessors; it may be another than that of this machine.
@@ -129,6 +130,11 @@ impl Dispatch {
             instance,
         });
         true
+    }
+
+    /// Has this instance compute products of a need's size, element types and order, where it can, as if it had been tuned so; sizes near by do not follow.
+    pub fn set(&mut self, need: &Need, instance: Instance) {
+        self.exact.insert((class_of(need), need.size), instance);
     }
 
     /// How many sizes have a record.
@@ -255,18 +261,19 @@ mod tests {
         check(&dispatch, [4096, 4096, 4096], "192x192, ");
         check(&dispatch, [4096, 4096, 4096], "; fastest when tuned");
         // The model puts 192x192 several percent behind.
-        check(&dispatch, [4096, 4096, 4104], "; fastest by the model");
-        assert!(dispatch.add(&tuned([4096, 4096, 4000], "128x256")));
+        check(&dispatch, [4096, 4096, 4160], "; fastest by the model");
+        assert!(dispatch.add(&tuned([4096, 4096, 4032], "128x256")));
         check(
             &dispatch,
-            [4096, 4096, 4104],
-            "; fastest when 4096x4096x4000 was tuned",
+            [4096, 4096, 4160],
+            "; fastest when 4096x4096x4032 was tuned",
         );
         // Four waves of it are as near, and a wave of 128x256 more is no reason against it.
+        check(&dispatch, [4352, 4096, 4032], "192x192, 127 CTAs, ");
         check(
             &dispatch,
-            [4352, 4096, 4000],
-            "192x192, 127 CTAs, 190.6 us; fastest when 4096x4096x4096 was tuned",
+            [4352, 4096, 4032],
+            "; fastest when 4096x4096x4096 was tuned",
         );
         // Far away.
         check(&dispatch, [256, 256, 4000], "; fastest by the model");
@@ -299,6 +306,17 @@ mod tests {
         assert_eq!(dispatch.choose(&wide).why, Why::Model);
         let batched = Need { batches: 2, ..need };
         assert_eq!(dispatch.choose(&batched).why, Why::Model);
+    }
+
+    #[test]
+    fn what_is_set_holds_at_its_size_alone() {
+        let mut dispatch = Dispatch::default();
+        let need = Need::of_16_bits([4096, 4096, 4096]);
+        let other = Plan::all(&need)[1];
+        dispatch.set(&need, other.instance);
+        let choice = dispatch.choose(&need);
+        assert_eq!((choice.plan, choice.why), (other, Why::Tuned));
+        check(&dispatch, [4096, 4096, 4160], "; fastest by the model");
     }
 
     #[test]

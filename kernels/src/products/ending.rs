@@ -205,11 +205,30 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
         }
     }
 
+    /// Stores the results of sums that begin at `row` and `column`, as they lie: a thread has neighbours of a row.
+    #[device]
+    pub(super) fn store_rows<S: Numeric>(self, [row, column]: [Scalar<i32>; 2], sums: Tensor<S>) {
+        let shape = sums.shape();
+        let shape = [shape[0], shape[1]].map(|extent| extent as usize);
+        let at = self.place_of(shape, sums.layout(), [row, column]);
+        self.write(self.finish(sums, at), at);
+    }
+
     /// Where elements of a part of the tile stand in the result.
     #[track_caller]
-    fn place(self, layout: Layout, [row, column]: [Scalar<i32>; 2], width: usize) -> Place<O> {
-        let i = rows_of(layout.clone(), row, INSTRUCTION_ROWS);
-        let j = columns_of(layout, column, width);
+    fn place(self, layout: Layout, place: [Scalar<i32>; 2], width: usize) -> Place<O> {
+        self.place_of([INSTRUCTION_ROWS, width], layout, place)
+    }
+
+    #[track_caller]
+    fn place_of(
+        self,
+        [rows, columns]: [usize; 2],
+        layout: Layout,
+        [row, column]: [Scalar<i32>; 2],
+    ) -> Place<O> {
+        let i = rows_of(layout.clone(), row, rows);
+        let j = columns_of(layout, column, columns);
         let [m, n] = self.size;
         let (row, column, size) = if self.turned {
             (j, i, [n, m])

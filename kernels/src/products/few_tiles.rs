@@ -159,9 +159,11 @@ pub(crate) fn multiply_tile<T: Operand, O: ResultOf<T>, E: Finish<O>>(
             at = pipeline.commit(stage).advance();
         }
     };
-    let parts = warp_specialize().main(|| multiply(0));
-    let parts = parts.workers(1..groups, Warps(4), multiply);
-    parts.worker(Warps(1), load).run();
+    // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
+    warp_specialize()
+        .main(load)
+        .workers(0..groups, Warps(4), multiply)
+        .run();
     if ctas > 1 {
         // Copies read this CTA's shared memory until they have arrived.
         cluster_barrier_relaxed();

@@ -19,6 +19,14 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
+    /// Without elements.
+    pub(super) const EMPTY: Matrix = Matrix {
+        shape: [0; 2],
+        strides: [0, 1],
+        offset: 0,
+        batches: [1, 0],
+    };
+
     /// That of a view, which lies inside of its buffer.
     pub(crate) fn of<T: DeviceElement>(
         name: &'static str,
@@ -145,6 +153,18 @@ impl Matrix {
             && pitch.is_multiple_of(unit)
             && (!self.is_batched() || self.batches[1].is_multiple_of(unit))
             && self.offset.is_multiple_of(unit);
+        fits.then_some(Matrix {
+            strides: [pitch, 1],
+            ..self
+        })
+    }
+
+    /// The same with a stride of 1 along rows, if it is one matrix of rows that begin anywhere.
+    pub(super) fn in_any_rows(self) -> Option<Matrix> {
+        let [rows, columns] = self.shape;
+        let is_dense = columns <= 1 || self.strides[1] == 1;
+        let pitch = if rows <= 1 { columns } else { self.strides[0] };
+        let fits = is_dense && pitch >= columns && !self.is_batched();
         fits.then_some(Matrix {
             strides: [pitch, 1],
             ..self

@@ -13,7 +13,39 @@ use super::error::Result;
 use super::factor::{Operand, Stored};
 use super::matrix::Matrix;
 use super::options::Options;
+use super::pad_rows::{pad_rows, tiles};
 use super::repack::{TILE, repack};
+use crate::handles::handles;
+
+/// The parameters of `pad_rows`.
+type PadHandles<T> = handles! {
+    x: Ptr<T>,
+    x_pitch: Scalar<i64>,
+    x_target: Ptr<T>,
+    x_target_pitch: Scalar<i64>,
+    x_rows x_columns: Scalar<i32>,
+    y: Ptr<T>,
+    y_pitch: Scalar<i64>,
+    y_target: Ptr<T>,
+    y_target_pitch: Scalar<i64>,
+    y_rows y_columns tiles_of_x: Scalar<i32>,
+};
+
+/// A matrix in rows that begin anywhere, and its copy.
+struct Padding<'a, T> {
+    own: &'a Buffer<T>,
+    copy: &'a Buffer<T>,
+    /// Where it lies in each.
+    places: [Matrix; 2],
+}
+
+impl<T: DeviceElement> Padding<'_, T> {
+    fn source(&self) -> View<'_, T> {
+        let [place, _] = self.places;
+        let view = self.own.view(place.shape).with_strides(place.strides);
+        view.with_offset(place.offset)
+    }
+}
 
 /// Workspaces by element type, stream and role.
 pub(super) type Workspaces = HashMap<(TypeId, u64, Role), Box<dyn Any + Send>>;
@@ -54,6 +86,78 @@ impl Products {
             copy: Some(workspace),
             place,
         })
+    }
+
+    /// Both operands as kernels take them. Those in rows that begin anywhere are copied by one launch.
+    pub(super) fn both_factors<T: Operand>(
+        &self,
+        stream: &Stream,
+        [x, y]: [(&Buffer<T>, Matrix, Taken); 2],
+    ) -> Result<[InRows<T>; 2]> {
+        let padded = |matrix: Matrix, taken: Taken| match taken {
+            Taken::Copied(to, _) => matrix.in_any_rows().map(|from| [from, to]),
+            _ => None,
+        };
+        let of = [padded(x.1, x.2), padded(y.1, y.2)];
+        if of == [None; 2] {
+            return Ok([
+                self.factor(stream, (Role::X, x.0), (x.1, x.2))?,
+                self.factor(stream, (Role::Y, y.0), (y.1, y.2))?,
+            ]);
+        }
+        let of_one = |(own, matrix, taken), role, padded: Option<[Matrix; 2]>| match padded {
+            None => self.factor(stream, (role, own), (matrix, taken)),
+            Some([_, place]) => Ok(InRows {
+                copy: Some(self.workspace::<T>(stream, role, place.room()[1])?),
+                place,
+            }),
+        };
+        let factors = [of_one(x, Role::X, of[0])?, of_one(y, Role::Y, of[1])?];
+        let [to_x, to_y] = factors.each_ref().map(|factor| factor.copy.as_deref());
+        let padding = |own, copy: Option<_>, places: Option<[Matrix; 2]>| Padding {
+            own,
+            copy: copy.unwrap_or(own),
+            places: places.unwrap_or([Matrix::EMPTY; 2]),
+        };
+        let (x, y) = (padding(x.0, to_x, of[0]), padding(y.0, to_y, of[1]));
+        self.pad(stream, &x, &y)?;
+        Ok(factors)
+    }
+
+    /// Copies two matrices in rows by one launch; an empty one is none.
+    fn pad<T: Operand>(
+        &self,
+        stream: &Stream,
+        x: &Padding<'_, T>,
+        y: &Padding<'_, T>,
+    ) -> Result<()> {
+        let key = (TypeId::of::<T>(), Which::Named("pad_rows".to_owned()));
+        let compile = || pad_rows::<T>.compile(self.compiler());
+        let load = || compile()?.load(self.device())?.programmatic();
+        let kernel = self.loaded::<PadHandles<T>>(key, load)?;
+        let [from_x, from_y] = [x.source(), y.source()];
+        let tiles = [x, y].map(|padding| tiles(padding.places[0].shape));
+        let pitches = |padding: &Padding<'_, T>| padding.places.map(|of| of.strides[0] as i64);
+        let ([x_pitch, x_target], [y_pitch, y_target]) = (pitches(x), pitches(y));
+        let extents = |padding: &Padding<'_, T>| padding.places[0].shape.map(|of| of as i32);
+        let ([x_rows, x_columns], [y_rows, y_columns]) = (extents(x), extents(y));
+        let arguments = (
+            &from_x,
+            x_pitch,
+            x.copy,
+            x_target,
+            x_rows,
+            x_columns,
+            &from_y,
+            y_pitch,
+            y.copy,
+            y_target,
+            y_rows,
+            y_columns,
+            tiles[0] as i32,
+        );
+        kernel.launch(stream, [tiles[0] + tiles[1], 1, 1], arguments)?;
+        Ok(())
     }
 
     /// Where a kernel writes the result: in C, or in a workspace.
@@ -163,7 +267,8 @@ impl Products {
             (_, 0) => repack::<T, 1, 0>.compile(self.compiler()),
             _ => repack::<T, 1, 1>.compile(self.compiler()),
         };
-        let kernel = self.kernel((TypeId::of::<T>(), which), compile)?;
+        let load = || compile()?.load(self.device())?.programmatic();
+        let kernel = self.loaded((TypeId::of::<T>(), which), load)?;
         let [rows, columns] = to.shape;
         let [from_row, from_column] = from.strides.map(|stride| stride as i64);
         let [to_row, to_column] = to.strides.map(|stride| stride as i64);

@@ -1,15 +1,13 @@
-//! Which kernel computes a product, in how many CTAs: chosen by a model of its time.
-//!
-//! The model counts cycles of one multiprocessor. Its constants are least squares over measured products on an H200
-//! (`bench/results/products.md`); below 3 % it does not tell two plans apart.
+//! Which kernel computes a product, in how many CTAs: chosen by a model of its time (`times.rs`).
 
 use std::fmt;
-use std::sync::OnceLock;
 
 use super::dense::ManyTile;
 use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use super::few_tiles::FewTile;
 use super::split_k::SplitTile;
+use super::times::{few_microseconds, many_microseconds, split_microseconds, wave_microseconds};
+pub(crate) use super::times::{resident, step_cycles};
 
 /// Multiprocessors of an H200, for which the model is fitted.
 pub const MULTIPROCESSORS: usize = 132;
@@ -39,7 +37,7 @@ impl Need {
     }
 
     /// Steps along K, each of [`STAGE_BYTES`].
-    fn steps(&self) -> usize {
+    pub(super) fn steps(&self) -> usize {
         (self.size[2] * self.element_bytes[0]).div_ceil(STAGE_BYTES)
     }
 
@@ -56,6 +54,8 @@ impl Need {
 pub enum Instance {
     /// [`dense`](super::dense::dense).
     Many(ManyTile),
+    /// [`one_wave`](super::one_wave::one_wave).
+    Wave(ManyTile),
     /// [`few_tiles`](super::few_tiles::few_tiles).
     Few(FewTile),
     /// [`split_k`](super::split_k::split_k).
@@ -88,14 +88,40 @@ const FEW: [(usize, usize, [usize; 2], bool); 8] = [
 const CLUSTERS: [usize; 4] = [1, 2, 4, 8];
 
 /// Tiles of `split_k`: warpgroups, columns, stages.
-const SPLIT: [[usize; 3]; 2] = [[2, 128, 6], [2, 64, 8]];
+const SPLIT: [[usize; 3]; 5] = [
+    [2, 128, 7],
+    [2, 64, 9],
+    [2, 256, 4],
+    [1, 128, 9],
+    [1, 64, 14],
+];
 
-/// How many instances are not of `split_k`.
+/// Tiles of `one_wave`: warpgroups of 64 rows, columns, stages.
+const WAVE: [[usize; 3]; 13] = [
+    [1, 64, 14],
+    [1, 128, 9],
+    [1, 192, 7],
+    [1, 256, 5],
+    [2, 32, 11],
+    [2, 64, 9],
+    [2, 96, 8],
+    [2, 128, 7],
+    [2, 160, 6],
+    [2, 192, 5],
+    [2, 256, 4],
+    [3, 64, 7],
+    [3, 128, 5],
+];
+
+/// How many instances are not of `split_k` and `one_wave`.
 const WHOLE: usize = MANY.len() + FEW.len() * CLUSTERS.len();
 
+/// How many are not of `one_wave`.
+const BEFORE: usize = WHOLE + SPLIT.len();
+
 /// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; WHOLE + SPLIT.len()] = {
-    let mut all = [many(MANY[0]); WHOLE + SPLIT.len()];
+pub const INSTANCES: [Instance; BEFORE + WAVE.len()] = {
+    let mut all = [many(MANY[0]); BEFORE + WAVE.len()];
     let mut at = 0;
     while at < MANY.len() {
         all[at] = many(MANY[at]);
@@ -114,10 +140,20 @@ pub const INSTANCES: [Instance; WHOLE + SPLIT.len()] = {
         });
         at += 1;
     }
-    while at < all.len() {
+    while at < BEFORE {
         let [groups, columns, stages] = SPLIT[at - WHOLE];
         all[at] = Instance::Split(SplitTile {
             groups,
+            columns,
+            stages,
+        });
+        at += 1;
+    }
+    while at < all.len() {
+        let [groups, columns, stages] = WAVE[at - BEFORE];
+        all[at] = Instance::Wave(ManyTile {
+            groups,
+            rows: INSTRUCTION_ROWS,
             columns,
             stages,
         });
@@ -151,6 +187,13 @@ impl Instance {
                 let [a, b] = need.is_mn_major;
                 let is_able = stages >= 3 && fits(a, rows) && fits(b, columns);
                 is_able.then_some(Instance::Many(ManyTile { stages, ..tile }))
+            }
+            Instance::Wave(tile) => {
+                // The results of a warpgroup take the room of a stage of B.
+                let [rows, columns] = tile.shape();
+                let [a, b] = need.is_mn_major;
+                let is_able = need.element_bytes[1] <= 2 && fits(a, rows) && fits(b, columns);
+                is_able.then_some(self)
             }
             Instance::Few(_) => Some(self),
             Instance::Split(tile) => {
@@ -193,6 +236,15 @@ impl Plan {
                         [programs, waves, tiles],
                         need,
                     ),
+                }
+            }
+            Instance::Wave(tile) => {
+                let [rows, columns] = tile.shape();
+                let grid = [m.div_ceil(rows), n.div_ceil(columns), need.batches];
+                Plan {
+                    instance,
+                    grid,
+                    microseconds: wave_microseconds([rows, columns], grid, need),
                 }
             }
             Instance::Few(tile) => {
@@ -265,7 +317,7 @@ impl Plan {
                 let [rows, columns] = tile.shape();
                 m.div_ceil(rows) * n.div_ceil(columns) * need.batches
             }
-            Instance::Few(_) => self.grid.iter().product(),
+            Instance::Few(_) | Instance::Wave(_) => self.grid.iter().product(),
             Instance::Split(tile) => {
                 let divided = Division::of(tile, need);
                 divided.tiles * divided.parts
@@ -278,102 +330,8 @@ impl Plan {
 /// CTAs of a grid along y and along z.
 pub(super) const MOST_ALONG_Y: usize = tilekit::target::SM_90A.grid[1] as usize;
 
-/// Rows of a tile in instructions of `wgmma`, and its columns in units of 8, at most.
-const MOST_INSTRUCTIONS: usize = 4;
-const MOST_UNITS: usize = 32;
-
-/// Cycles of a step of 64 along K of one tile. A choice takes those of all tiles, and powers take longer than all else of it, so that they are kept.
-pub(crate) fn step_cycles([rows, columns]: [usize; 2]) -> f64 {
-    static KEPT: OnceLock<[[f64; MOST_UNITS + 1]; MOST_INSTRUCTIONS + 1]> = OnceLock::new();
-    let kept = KEPT.get_or_init(|| {
-        std::array::from_fn(|instructions| {
-            std::array::from_fn(|units| step_of([instructions * INSTRUCTION_ROWS, units * 8]))
-        })
-    });
-    let of_rows = kept.get(rows / INSTRUCTION_ROWS);
-    let found = of_rows.and_then(|of_rows| of_rows.get(columns / 8));
-    found.copied().unwrap_or_else(|| step_of([rows, columns]))
-}
-
-/// The same, computed.
-fn step_of([rows, columns]: [usize; 2]) -> f64 {
-    let (rows, columns) = (rows as f64, columns as f64);
-    // Bytes of shared memory a cycle that products at their full rate would take, of which there are 128.
-    let wanted = 64.0 + 4096.0 / columns + 4096.0 * (1.0 / rows + 1.0 / columns);
-    let few_rows = if rows <= 64.0 { 1.05 } else { 1.0 };
-    rows * columns / 32.0 * 1.032 * (wanted / 128.0).max(1.0).powf(0.45) * few_rows
-}
-
-/// Microseconds that memory takes at least: DRAM, and L2.
-fn memory_microseconds(need: &Need, l2_bytes: f64) -> f64 {
-    (need.bytes() / 4.25e6 + 3.5).max(l2_bytes / 12.5e6 + 5.0)
-}
-
-/// The clock, in cycles a microsecond, at this share of full use of the tensor cores: power sets it.
-fn clock(share: f64) -> f64 {
-    (1.66e3 * (0.918 / share.max(0.01)).cbrt()).min(1.98e3)
-}
-
-fn many_microseconds(tile: [usize; 2], [programs, waves, tiles]: [usize; 3], need: &Need) -> f64 {
-    let ([m, n, _], steps) = (need.size, need.steps() as f64);
-    let area = (tile[0] * tile[1]) as f64;
-    let step = step_cycles(tile);
-    let end = 350.0 + 1270.0 * area / 32768.0;
-    let cycles = 10600.0 + waves as f64 * (steps * step + end);
-    let use_in_wave = steps * area / 32.0 / (steps * step + end);
-    let share = use_in_wave * programs as f64 / MULTIPROCESSORS as f64;
-    let l2_bytes = tiles as f64 * steps * (tile[0] + tile[1]) as f64 * 128.0;
-    let time = (cycles / clock(share)).max(memory_microseconds(need, l2_bytes));
-    // TMA loads of boxes that are mostly outside of a matrix are slow: 128x128 for 16 columns took twice as long.
-    let is_mostly_outside = 2 * m < tile[0] || 2 * n < tile[1];
-    if is_mostly_outside { 2.0 * time } else { time }
-}
-
-/// CTAs that run at a time in clusters of `ctas`, one on a multiprocessor: those of a cluster are in one GPC.
-pub(crate) fn resident(ctas: usize) -> usize {
-    match ctas {
-        8 => 112,
-        4 => 120,
-        _ => MULTIPROCESSORS,
-    }
-}
-
-fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> f64 {
-    let FewTile {
-        ctas,
-        groups,
-        columns,
-        ..
-    } = tile;
-    let rows = groups * INSTRUCTION_ROWS;
-    let steps = need.steps().div_ceil(ctas) as f64;
-    let all: usize = grid.iter().product();
-    let area = (rows * columns) as f64;
-    let stage = (rows + columns) as f64 * 128.0;
-    // Stages of narrow tiles leave room for a second CTA.
-    let shared = if columns <= 32 { 2 } else { 1 };
-    let waves = all.div_ceil(resident(ctas) * shared) as f64;
-    // A step takes the products of a tile, its share of the latency of a ring of loads, or the bytes that one CTA gets from L2.
-    let alone = if all > resident(ctas) && shared == 2 {
-        25.0
-    } else {
-        36.0
-    };
-    let step = step_cycles([rows, columns]).max(190.0).max(stage / alone);
-    let exchange = if ctas > 1 {
-        1500.0 + area * 4.0 / 16.0
-    } else {
-        200.0 + area / 16.0
-    };
-    let cycles = 7800.0 + waves * (steps * step + exchange);
-    let l2_bytes = all as f64 * steps * stage;
-    let memory = memory_microseconds(need, l2_bytes);
-    // The exchange begins when the last loads have completed.
-    (cycles / 1.9e3).max(memory + exchange / 1.9e3)
-}
-
 /// Parts along K of a tile of `split_k`, at most.
-const MOST_PARTS: usize = 16;
+pub(crate) const MOST_PARTS: usize = 16;
 
 /// How `split_k` divides the steps along K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -420,24 +378,16 @@ impl Division {
     }
 }
 
-fn split_microseconds(tile: SplitTile, divided: Division, need: &Need) -> f64 {
-    let [rows, columns] = tile.shape();
-    let Division { tiles, parts, each } = divided;
-    let (area, step) = ((rows * columns) as f64, step_cycles([rows, columns]));
-    // A part goes to L2 in f32. The program with a tile's last part waits for all others, and reads one after the other.
-    let exchange = 5000.0 + area / 16.0 + (parts - 1) as f64 * (1000.0 + area / 64.0);
-    let cycles = 7800.0 + each as f64 * step + exchange + area / 16.0;
-    let l2_bytes = (tiles * parts * each * (rows + columns)) as f64 * 128.0;
-    let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
-    (cycles / 1.8e3).max(memory)
-}
-
 impl fmt::Display for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Instance::Many(tile) => {
                 let [rows, columns] = tile.shape();
                 write!(f, "{rows}x{columns}")
+            }
+            Instance::Wave(tile) => {
+                let [rows, columns] = tile.shape();
+                write!(f, "{rows}x{columns} in one wave")
             }
             Instance::Few(tile) => {
                 let rows = tile.groups * INSTRUCTION_ROWS;
@@ -500,7 +450,7 @@ mod tests {
     #[test]
     fn few_tiles_of_many_steps_are_divided() {
         check([512, 512, 16384], "128x128 in parts along K, 128 CTAs");
-        check([200, 1024, 8192], "128x64 in parts along K");
+        check([200, 1024, 8192], "128x128 in parts along K");
         let large = Need::of_16_bits([4096, 4096, 4096]);
         let divided = |plan: &Plan| matches!(plan.instance, Instance::Split(_));
         assert!(!Plan::all(&large).iter().any(divided));

@@ -7,12 +7,12 @@ use super::factor::Stored;
 /// The tile of a program.
 pub(super) const TILE: usize = 64;
 
-/// A tile whose elements follow each other in memory along `axis`.
+/// A tile whose elements follow each other in memory along `axis`, those of neighbours in lanes: rows begin at no multiple of more than an element, so that elements are loaded and stored one by one.
 fn along(axis: usize) -> Blocked {
     if axis == 0 {
-        Blocked::new([8, 1], [8, 4], [1, 4], [0, 1])
+        Blocked::new([1, 1], [32, 1], [1, 4], [0, 1])
     } else {
-        Blocked::new([1, 8], [4, 8], [4, 1], [1, 0])
+        Blocked::new([1, 1], [1, 32], [4, 1], [1, 0])
     }
 }
 
@@ -36,6 +36,7 @@ pub fn repack<T: Stored, const FROM: usize, const TO: usize>(
     columns: i32,
     is_there: i32,
 ) {
+    launch_dependents();
     let (source, target) = (source.cast::<T::Bits>(), target.cast::<T::Bits>());
     let place = |axis: usize| {
         let layout = along(axis);
@@ -46,6 +47,7 @@ pub fn repack<T: Stored, const FROM: usize, const TO: usize>(
     let batch = program_id(2).cast::<i64>();
     let source_offset = source_offset + batch * source_batch;
     let target_offset = target_offset + batch * target_batch;
+    launch_wait();
     let (row, column) = place(FROM);
     let at = row.cast::<i64>() * source_row + column.cast::<i64>() * source_column + source_offset;
     let inside = (row < rows) & (column < columns) & (is_there != 0);

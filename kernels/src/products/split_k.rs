@@ -13,6 +13,7 @@ use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::form::{Form, Source};
+use super::plan::MOST_PARTS;
 
 /// A tile of [`split_k`]: `[groups * 64, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,9 +34,9 @@ impl SplitTile {
 
     /// Elements of `sums` and of `counts` that so many tiles in so many parts need, at least one of each.
     pub fn workspace(self, [tiles, parts]: [usize; 2]) -> [usize; 2] {
-        let ([rows, columns], others) = (self.shape(), tiles * parts.saturating_sub(1));
-        let sums = others * rows * columns;
-        [sums.max(1), (tiles * self.groups).max(1)]
+        let [rows, columns] = self.shape();
+        let sums = tiles * parts * rows * columns;
+        [sums.max(1), (2 * tiles * self.groups).max(1)]
     }
 }
 
@@ -53,75 +54,193 @@ impl fmt::Display for SplitTile {
 /// Registers of a consumer thread, and of a thread that loads.
 const REGISTERS: [u32; 2] = [232, 40];
 
-/// Memory in which the parts of a tile are, but for the last one, whose program adds them.
+/// Elements of sums that a warpgroup adds at a time: 16 bytes of each part a thread.
+const ADDED: usize = 512;
+
+/// Memory in which the parts of a tile are. Each of the programs that share a tile adds some of its rows when all parts are there.
 #[derive(Clone, Copy)]
 struct Exchange<S> {
     tile: SplitTile,
     tiles: Scalar<i32>,
-    /// How many parts of a tile other programs store: all but one.
-    others: Scalar<i32>,
+    /// How many parts a tile has, at most [`MOST_PARTS`].
+    parts: Scalar<i32>,
     /// One tile for each part, those of all tiles at one place along K after each other.
     sums: Ptr<S>,
-    /// For each warpgroup of each tile, how many parts are there: 0 before a launch and behind it.
+    /// For each warpgroup of each tile, how many parts are there and how many programs have seen that: 0 before a launch and behind it.
     counts: Ptr<i32>,
 }
 
 impl<S: Numeric> Exchange<S> {
-    /// The number of a part of a tile.
+    /// Elements in front of a part of a tile.
     #[track_caller]
-    fn number(self, tile: Scalar<i32>, part: Scalar<i32>) -> Scalar<i32> {
-        part * self.tiles + tile
-    }
-
-    /// The place of a part's rows of a warpgroup, as `like` says.
-    #[track_caller]
-    fn place(self, number: Scalar<i32>, group: usize, like: Layout) -> (Ptr<S>, Tensor<i32>) {
+    fn first(self, tile: Scalar<i32>, part: Scalar<i32>) -> Scalar<i64> {
         let [rows, columns] = self.tile.shape();
-        let row = scalar((group * INSTRUCTION_ROWS) as i32);
-        let i = rows_of(like.clone(), row, INSTRUCTION_ROWS);
-        let j = columns_of(like, scalar(0), columns);
-        let tile = number.cast::<i64>() * (rows * columns) as i64;
-        (self.sums + tile, i * columns as i32 + j)
+        let number = part * self.tiles + tile;
+        number.cast::<i64>() * (rows * columns) as i64
     }
 
     #[track_caller]
     fn count(self, tile: Scalar<i32>, group: usize) -> Ptr<i32> {
-        self.counts + (tile * self.tile.groups + group)
+        self.counts + (tile * self.tile.groups + group) * 2
     }
 
     /// Stores the sums of a warpgroup and releases them.
     #[track_caller]
     fn store_part(self, [tile, part]: [Scalar<i32>; 2], group: usize, sums: Tensor<S>) {
-        let (to, at) = self.place(self.number(tile, part), group, sums.layout());
-        to.at(at).store(sums);
+        let columns = self.tile.columns;
+        let row = scalar((group * INSTRUCTION_ROWS) as i32);
+        let i = rows_of(sums.layout(), row, INSTRUCTION_ROWS);
+        let j = columns_of(sums.layout(), scalar(0), columns);
+        let to = self.sums + self.first(tile, part);
+        to.at(i * columns as i32 + j).store(sums);
         self.count(tile, group).at(0).release().atomic_add(1);
     }
 
-    /// Waits until the other parts of a tile are there. The count is 0 again when all warps have seen it.
+    /// Waits until all parts of a tile are there. The last program that has seen it sets the counts to 0 again.
     #[device]
     #[track_caller]
     fn wait(self, tile: Scalar<i32>, group: usize) {
-        let count = self.count(tile, group);
-        let others = self.others;
-        count.at(0).acquire().atomic_poll(|seen| seen == others);
-        count.at(0).release().atomic_store(0);
+        let (count, parts) = (self.count(tile, group), self.parts);
+        count.at(0).acquire().atomic_poll(|there| there == parts);
+        let seen = count.at(1).acq_rel().atomic_add(1).old();
+        if seen == parts - 1 {
+            count.at(0).relaxed().atomic_store(0);
+            count.at(1).relaxed().atomic_store(0);
+        }
     }
 
-    /// Adds the other parts, in ascending order.
+    /// Rows of a warpgroup that are added at a time.
+    fn rows_added(self) -> usize {
+        ADDED / self.tile.columns
+    }
+
+    /// The sums of all parts of some rows of a warpgroup, the parts in ascending order.
     #[device]
     #[track_caller]
-    fn add(self, tile: Scalar<i32>, group: usize, mut sums: Tensor<S>) -> Tensor<S> {
-        for part in range(0, self.others) {
-            let (part, at) = self.place(self.number(tile, part), group, sums.layout());
-            sums += part.at(at).load();
-        }
-        sums
+    fn added(self, tile: Scalar<i32>, group: usize, rows: Scalar<i32>) -> Tensor<S> {
+        let [of_tile, columns] = self.tile.shape();
+        // All parts at once: one load after the other would take as many times as long.
+        let layout = Blocked::new([MOST_PARTS, 4], [1, 32], [1, 4], [1, 0]);
+        let part = arange(0..MOST_PARTS, Slice::new(1, layout.clone())).expand_dims(1);
+        let at = arange(0..ADDED, Slice::new(0, layout)).expand_dims(0);
+        let before = rows * ADDED + (group * INSTRUCTION_ROWS * columns) as i32;
+        let from_part = self.tiles.cast::<i64>() * (of_tile * columns) as i64;
+        let places = part.cast::<i64>() * from_part + (at + before).cast::<i64>();
+        let from = self.sums + self.first(tile, scalar(0));
+        let is_there = part < self.parts;
+        let parts = from.at(places).mask(is_there).other(S::ZERO).load();
+        parts.sum(0).reshape([self.rows_added(), columns])
     }
 }
 
+/// A product in parts of `each` steps along K, of which each tile has `count`.
+#[derive(Clone, Copy)]
+struct Parts<T: Operand> {
+    pipeline: Pipeline<(Smem<T>, Smem<T>)>,
+    a: Source<T>,
+    b: Source<T>,
+    order: GroupedRows,
+    steps: Scalar<i32>,
+    count: Scalar<i32>,
+    each: Scalar<i32>,
+    exchange: Exchange<T::Sum>,
+}
+
+impl<T: Operand> Parts<T> {
+    /// The numbers of this program, of all parts of all tiles.
+    #[track_caller]
+    fn of_program(self) -> Range<i32> {
+        let all = self.exchange.tiles * self.count;
+        range(program_id(0), all).step(num_programs(0))
+    }
+
+    #[track_caller]
+    fn of_part(self, part: Scalar<i32>) -> Range<i32> {
+        let first = part * self.each;
+        range(first, minimum(first + self.each, self.steps))
+    }
+
+    /// The sums of the rows of warpgroup `group`, and the first stage of the next part.
+    #[device]
+    fn sums(
+        self,
+        (group, part): (usize, Scalar<i32>),
+        mut at: PipelineState,
+    ) -> (Tensor<T::Sum>, PipelineState) {
+        let own = group * INSTRUCTION_ROWS..(group + 1) * INSTRUCTION_ROWS;
+        let columns = self.exchange.tile.columns;
+        let mut acc = T::zeros([INSTRUCTION_ROWS, columns], columns);
+        for _ in self.of_part(part) {
+            let stage = self.pipeline.consumer_wait(at);
+            let (of_a, of_b) = stage.tiles;
+            let of_a = self.a.by_rows(of_a).slice(0, own.clone());
+            acc = acc.mma(of_a, self.b.by_rows(of_b).transpose()).wait(0);
+            at = self.pipeline.consumer_release(stage).advance();
+        }
+        (acc.wait_all(), at)
+    }
+}
+
+/// Multiplies, adds parts through memory, and gives `store` the sums of some rows with the row and column where they begin.  All programs run at a time.
+#[device]
+fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Tensor<T::Sum>)) {
+    let Parts {
+        pipeline,
+        a,
+        b,
+        order,
+        exchange,
+        ..
+    } = of;
+    let (tile, tiles) = (exchange.tile, exchange.tiles);
+    let [rows, columns] = tile.shape();
+    let multiply = |group: usize| {
+        let mut at = pipeline.start();
+        // The launch before may still read the workspace.
+        launch_wait();
+        for number in of.of_program() {
+            let (part, tile) = (number / tiles, number % tiles);
+            let (sums, next) = of.sums((group, part), at);
+            at = next;
+            let [row, column] = order.place(tile);
+            let first = row * rows + group * INSTRUCTION_ROWS;
+            exchange.store_part([tile, part], group, sums);
+            exchange.wait(tile, group);
+            let chunks = (INSTRUCTION_ROWS / exchange.rows_added()) as i32;
+            for chunk in range(part, chunks).step(of.count) {
+                let sums = exchange.added(tile, group, chunk);
+                let first = first + chunk * exchange.rows_added();
+                store([first, column * columns], sums);
+            }
+        }
+    };
+    let load = || {
+        let mut at = pipeline.start();
+        launch_wait();
+        for number in of.of_program() {
+            let (part, tile) = (number / tiles, number % tiles);
+            let [row, column] = order.place(tile);
+            for step in of.of_part(part) {
+                let stage = pipeline.producer_acquire(at);
+                let (of_a, of_b) = stage.tiles;
+                a.load([scalar(0), row * rows, step], of_a, stage.full);
+                b.load([scalar(0), column * columns, step], of_b, stage.full);
+                at = pipeline.commit(stage).advance();
+            }
+        }
+    };
+    let [of_consumers, of_others] = REGISTERS;
+    warp_specialize()
+        .registers(of_consumers)
+        .main(|| multiply(0))
+        .workers(1..tile.groups, Warps(4).registers(of_consumers), multiply)
+        .worker(Warps(1).registers(of_others), load)
+        .run();
+}
+
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty. `sums` and `counts` are as [`SplitTile::workspace`] says; counts are 0. The
-/// program of a tile's last part waits for those of the others, which have lower numbers and wait for none where each program has one part: the number of programs that are resident at a time
-/// (`kernels/src/products/plan.rs` plans no more). Element `[i, j]` of the result is at `out + i * stride + j`.
+/// programs of a tile wait for each other: where a tile has several parts, there are no more programs than are resident at a time
+/// (`kernels/src/products/plan.rs` plans no more), one for each part. Element `[i, j]` of the result is at `out + i * stride + j`.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
 pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<SplitTile, E>,
@@ -152,11 +271,6 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
     let order = GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape()));
     let (tiles, steps) = (order.count(), steps_along(k, depth::<T>()));
-    let all = || range(program_id(0), tiles * parts).step(num_programs(0));
-    let of_part = |part: Scalar<i32>| {
-        let first = part * each;
-        range(first, minimum(first + each, steps))
-    };
     let data = Data {
         alpha,
         beta,
@@ -182,60 +296,20 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let exchange = Exchange {
         tile,
         tiles,
-        others: parts - 1,
+        parts,
         sums,
         counts,
     };
-    let a = Source::new(a, form.sides[0], rows);
-    let b = Source::new(b, form.sides[1], columns);
-
-    let multiply = |group: usize| {
-        let own = group * INSTRUCTION_ROWS..(group + 1) * INSTRUCTION_ROWS;
-        let mut at = pipeline.start();
-        // The launch before may still read the workspace.
-        launch_wait();
-        for number in all() {
-            let (part, tile) = (number / tiles, number % tiles);
-            let mut acc = T::zeros([INSTRUCTION_ROWS, columns], columns);
-            for _ in of_part(part) {
-                let stage = pipeline.consumer_wait(at);
-                let (of_a, of_b) = stage.tiles;
-                let of_a = a.by_rows(of_a).slice(0, own.clone());
-                acc = acc.mma(of_a, b.by_rows(of_b).transpose()).wait(0);
-                at = pipeline.consumer_release(stage).advance();
-            }
-            let sums = acc.wait_all();
-            if part == parts - 1 {
-                exchange.wait(tile, group);
-                let sums = exchange.add(tile, group, sums);
-                let [row, column] = order.place(tile);
-                let place = [row * rows + own.start, column * columns];
-                ending.store(None, group, place, sums);
-            } else {
-                exchange.store_part([tile, part], group, sums);
-            }
-        }
+    let parts = Parts {
+        pipeline,
+        a: Source::new(a, form.sides[0], rows),
+        b: Source::new(b, form.sides[1], columns),
+        order,
+        steps,
+        count: parts,
+        each,
+        exchange,
     };
-    let load = || {
-        let mut at = pipeline.start();
-        launch_wait();
-        for number in all() {
-            let (part, tile) = (number / tiles, number % tiles);
-            let [row, column] = order.place(tile);
-            for step in of_part(part) {
-                let stage = pipeline.producer_acquire(at);
-                let (of_a, of_b) = stage.tiles;
-                a.load([scalar(0), row * rows, step], of_a, stage.full);
-                b.load([scalar(0), column * columns, step], of_b, stage.full);
-                at = pipeline.commit(stage).advance();
-            }
-        }
-    };
-    let [of_consumers, of_others] = REGISTERS;
-    warp_specialize()
-        .registers(of_consumers)
-        .main(|| multiply(0))
-        .workers(1..tile.groups, Warps(4).registers(of_consumers), multiply)
-        .worker(Warps(1).registers(of_others), load)
-        .run();
+    let store = |place, sums| ending.store_rows(place, sums);
+    multiply_parts(parts, store);
 }

@@ -36,7 +36,8 @@ use std::sync::Arc;
 
 pub use bed::{Bed, Mode};
 pub use bench::{
-    BenchOptions, Conditions, Counters, Entrant, RanksContest, Series, Timing, WaitLine, Waits,
+    BenchOptions, Conditions, Counters, Entrant, RanksContest, Series, StreamContest, Timing,
+    WaitLine, Waits,
 };
 pub(crate) use bench::{Heats, probe};
 pub use cache::CaseCache;

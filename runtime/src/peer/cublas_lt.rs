@@ -104,7 +104,7 @@ impl Drop for Made {
 }
 
 /// A product that is described to cublasLt.
-struct Described {
+pub(super) struct Described {
     library: &'static CublasLt,
     product: ColumnMajor,
     handle: Made,
@@ -116,7 +116,7 @@ struct Described {
 }
 
 impl Described {
-    fn new(
+    pub(super) fn new(
         library: &'static CublasLt,
         product: ColumnMajor,
         stream: &Stream,
@@ -211,7 +211,7 @@ impl Described {
     }
 
     /// The heuristic's first candidates.
-    fn candidates(&self) -> Result<Vec<Algorithm>, String> {
+    pub(super) fn candidates(&self) -> Result<Vec<Algorithm>, String> {
         let library = self.library;
         let mut raw = std::ptr::null_mut();
         // SAFETY: writes one description.
@@ -257,7 +257,7 @@ impl Described {
         Ok(usable.map(|candidate| candidate.algorithm).collect())
     }
 
-    fn multiply(
+    pub(super) fn multiply(
         &self,
         algorithm: &Algorithm,
         [left, right, result]: [u64; 3],

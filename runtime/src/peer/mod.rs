@@ -9,6 +9,7 @@ mod cublas_lt;
 mod dynamic;
 mod gemm;
 mod library;
+mod lt_product;
 mod nccl;
 mod reference;
 mod rivals;
@@ -16,6 +17,7 @@ mod rivals;
 pub use collective::Collective;
 pub use cublas::CublasHandle;
 pub use gemm::Gemm;
+pub use lt_product::LtProduct;
 pub use nccl::Nccl;
 pub(crate) use rivals::{LaunchCopy, Rivals};
 

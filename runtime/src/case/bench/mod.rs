@@ -33,6 +33,7 @@ mod gate;
 mod heats;
 mod ranks;
 mod spin;
+mod stream;
 mod track;
 mod waits;
 
@@ -47,6 +48,7 @@ pub(crate) use counters::probe;
 pub(super) use counters::{Part, Reloaded};
 pub(crate) use heats::Heats;
 pub use ranks::RanksContest;
+pub use stream::StreamContest;
 pub(super) use track::Track;
 pub use waits::{WaitLine, Waits};
 

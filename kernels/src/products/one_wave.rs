@@ -1,0 +1,131 @@
+//! Products that fill the GPU about once: a tile a program, and nothing that pays off only over many tiles. Launches overlap, and stages that have been read hold the result, so that the ring is as deep as
+//! shared memory allows.
+
+use tilekit::prelude::*;
+
+use super::dense::ManyTile;
+use super::epilogue::{Data, Epilogue};
+use super::factor::{Operand, ResultOf, depth, unit};
+use super::finished::Finished;
+use super::form::{Form, Source, block_of, swizzle_of};
+
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z. The rows of the source are `source_pitch` elements apart. Results have
+/// at most 2 bytes, so that those of a warpgroup, of 64 rows, fit a stage of B.
+#[kernel(warps = 4, min_ctas_per_sm = 1)]
+pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<ManyTile, E>,
+    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
+    a: TensorMap<T>,
+    #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
+    b: TensorMap<T>,
+    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
+    c: TensorMap<O>,
+    m: i32,
+    n: i32,
+    k: i32,
+    batches: i32,
+    alpha: f32,
+    beta: f32,
+    source: Ptr<O>,
+    #[multiple_of(unit::<O>())] source_pitch: i32,
+    #[multiple_of(unit::<O>())] source_batch: i64,
+    bias: Ptr<O>,
+    a_scales: Ptr<f32>,
+    b_scales: Ptr<f32>,
+) {
+    launch_dependents();
+    // The grid has one for each.
+    let _ = batches;
+    let ManyTile {
+        groups,
+        rows,
+        columns,
+        stages,
+    } = form.tile;
+    let pipeline = Pipeline::tma((a, b), stages, Consumers::warpgroups(groups));
+    let a = Source::new(a, form.sides[0], groups * rows);
+    let b = Source::new(b, form.sides[1], columns);
+    let steps = steps_along(k, depth::<T>());
+    let [row, column] = [program_id(0) * (groups * rows), program_id(1) * columns];
+    let batch = if form.is_batched {
+        program_id(2)
+    } else {
+        scalar(0)
+    };
+    // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
+    let pending = if groups == 1 { 1 } else { 0 };
+    let data = Data {
+        alpha,
+        beta,
+        source,
+        source_pitch,
+        source_batch,
+        bias,
+        scales: [a_scales, b_scales],
+    };
+
+    let multiply = |group: usize| {
+        let own = group * rows..(group + 1) * rows;
+        let mut at = pipeline.start();
+        let mut before = pipeline.nothing_held(&at);
+        let mut acc = T::zeros([rows, columns], columns);
+        for step in range(0, steps) {
+            let stage = pipeline.consumer_wait(at);
+            let (of_a, of_b) = stage.tiles;
+            let of_a = a.by_rows(of_a).slice(0, own.clone());
+            acc = acc.mma(of_a, b.by_rows(of_b).transpose()).wait(pending);
+            let held = stage.hold();
+            at = held.next();
+            let done = if pending == 0 {
+                held
+            } else {
+                std::mem::replace(&mut before, held)
+            };
+            pipeline.consumer_release_when(step >= pending, done);
+        }
+        let sums = acc.wait_all();
+        if !form.epilogue.is_plain() {
+            // What it reads may be of the launch before.
+            launch_wait();
+        }
+        // The oldest stages are the first that all warpgroups have released: one for the results of each.
+        let (_, of_b) = pipeline.wait_released(&at.skip(group));
+        let staging = of_b.reinterpret::<O>(c.block(), c.layout());
+        let first = [row + own.start, column];
+        let finished = Finished {
+            first,
+            batch,
+            size: [m, n],
+            turned: false,
+            data,
+        };
+        let buffer = if form.is_batched {
+            staging.reshape([rows, columns])
+        } else {
+            staging
+        };
+        finished.store(form.epilogue, sums, buffer);
+        if form.is_batched {
+            c.store([batch, first[0], first[1]], staging);
+        } else {
+            c.store(first, staging);
+        }
+        tma_store_wait_read(0);
+    };
+    let load = || {
+        launch_wait();
+        let mut at = pipeline.start();
+        for step in range(0, steps) {
+            let stage = pipeline.producer_acquire(at);
+            let (of_a, of_b) = stage.tiles;
+            a.load([batch, row, step], of_a, stage.full);
+            b.load([batch, column, step], of_b, stage.full);
+            at = pipeline.commit(stage).advance();
+        }
+    };
+    // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
+    warp_specialize()
+        .main(load)
+        .workers(0..groups, Warps(4), multiply)
+        .run();
+}
