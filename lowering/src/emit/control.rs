@@ -3,7 +3,7 @@
 //! What is loop-carried, and what a branch results in, has one set of registers for its whole life; they are written at the
 //! end of every way that leads there. All conditions are the same in every thread of the CTA, so all branches are uniform.
 
-use ir::elem::Elem;
+use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Region, Value};
 use ir::ops::control::{Condition, For, If, Return, While, Yield, yielded};
 use ir::ops::create::Const;
@@ -256,17 +256,31 @@ impl Lower for Return {
 pub(super) struct Slot {
     elem: Elem,
     regs: Vec<Reg>,
-    /// Registers hold two half floats each, as memory, arithmetic in pairs and the tensor cores do.
+    /// Registers hold two half floats each, or four floats of 8 bits, as memory, arithmetic in pairs and the tensor cores do.
     is_packed: bool,
     /// They belong to an accumulator in flight.
     is_in_flight: bool,
 }
 
+/// Elements that a 32-bit register of a [`Slot`] holds. Integers of 8 and 16 bits are computed in 32 bits, one in a register; floats of 8 bits are
+/// only converted and multiplied by the tensor cores, which take words.
+fn packed(elem: Elem) -> usize {
+    match elem.bytes() {
+        1 if elem.data().is_some_and(DType::is_narrow_float) => 4,
+        2 if class(elem) == RegClass::B16 => 2,
+        _ => 1,
+    }
+}
+
 impl Slot {
     fn elements(&self) -> Elements {
         if self.is_packed {
-            let halves = |&reg: &Reg| [Element::Part(reg, 0), Element::Part(reg, 16)];
-            return self.regs.iter().flat_map(halves).collect();
+            let bits = 8 * self.elem.bytes() as usize;
+            let parts = |&reg: &Reg| {
+                let shifts = (0..32).step_by(bits);
+                shifts.map(move |shift| Element::Part(reg, shift as u8))
+            };
+            return self.regs.iter().flat_map(parts).collect();
         }
         self.regs.iter().map(|&reg| Element::from(reg)).collect()
     }
@@ -286,9 +300,10 @@ impl Emitter<'_> {
             };
         }
         let count = self.count(ty);
-        let is_packed = class(elem) == RegClass::B16 && count.is_multiple_of(2);
+        let per_word = packed(elem);
+        let is_packed = per_word > 1 && count.is_multiple_of(per_word);
         let (class, count) = if is_packed {
-            (RegClass::B32, count / 2)
+            (RegClass::B32, count / per_word)
         } else {
             (class(elem), count)
         };

@@ -2,7 +2,7 @@
 
 use ir::elem::DType;
 
-use crate::machine::run;
+use crate::machine::{BLOCKED, LEN, elementwise, ptx_of, run};
 use crate::values::{bytes, values};
 
 #[test]
@@ -56,4 +56,25 @@ fn carried_values_change_places_at_once() {
 ";
     let found = values(&run(text, &[&bytes(&[0, 1], DType::I32)], 8), DType::I32);
     assert_eq!(found, [5, 8], "Fibonacci");
+}
+
+/// Words of four stay whole: nothing is taken out of them and put together again.
+#[test]
+fn carried_floats_of_8_bits_are_packed() {
+    for dtype in [DType::E4m3, DType::E5m2] {
+        let ty = format!("tensor<{LEN}x{dtype}, #b>");
+        let body = format!(
+            "  %zero = constant {{value=0}} : i32\n  %one = constant {{value=1}} : i32\n  %three = constant {{value=3}} : i32\n  %l, %r = for %zero, %three, %one, [%x0, %x1] (%k: i32, %a: {ty}, %c: {ty}) {{\n    yield [%c, %a]\n  }} : {ty}, {ty}\n"
+        );
+        let text = elementwise(&[dtype, dtype], dtype, &body);
+        let text = text.replace(BLOCKED, "Blocked([4], [32], [4], [0])");
+        let ptx = ptx_of(&text);
+        assert!(!ptx.contains("bfe.") && !ptx.contains("prmt."), "{ptx}");
+        let inputs = [0, 1].map(|first: u64| {
+            let codes: Vec<u64> = (0..LEN as u64).map(|at| (at * 2 + first) % 0x7c).collect();
+            bytes(&codes, dtype)
+        });
+        let found = run(&text, &[&inputs[0], &inputs[1]], LEN);
+        assert_eq!(found, inputs[0], "{dtype} after three exchanges");
+    }
 }
