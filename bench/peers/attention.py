@@ -34,7 +34,8 @@ def ours(folder, stem, sets, groups, causal, scale):
     heads, tokens, depth = sets[0][0].shape
     kernel = json.loads((folder / f"{stem}.json").read_text())
     tiles = -(-tokens // (64 * groups)) * heads
-    section = max(1, min(heads, L2_OF_SECTION // (4 * tokens * depth))) if causal else 1
+    bytes_of_section = (4 if depth == 256 else 1) * L2_OF_SECTION
+    section = max(1, min(heads, bytes_of_section // (4 * tokens * depth))) if causal else 1
     numbers = {"heads": heads, "query_heads": 1, "tokens": tokens, "section": section, "log2_scale": scale * math.log2(math.e)}
     spec = launch_spec(kernel, f"{stem}.cubin", [min(tiles, 132), 1, 1], numbers, {})
     function = Function(folder / spec["cubin"], spec["entry"], spec["shared_bytes"], spec["cluster"])

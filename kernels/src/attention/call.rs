@@ -15,7 +15,7 @@ use super::error::{Result, expect};
 use super::masked::kernel::masked_arguments;
 use super::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use super::options::Options;
-use super::plan::{Numbers, section_of};
+use super::plan::{Numbers, section_of_rows};
 use super::table::{DenseHandles, Instance, Operand, masked};
 use super::workspace::Workspace;
 
@@ -222,8 +222,8 @@ impl Attention {
         let kernel = self.kernel::<T, _>("forward", index, instance)?;
         let workspace = self.workspace(call.stream)?;
         let heads = sizes.batch * sizes.heads;
-        let head_bytes = 2 * sizes.keys * sizes.depths[0] * size_of::<T>();
-        let section = section_of(heads, head_bytes, instance.is_causal);
+        let row_bytes = sizes.depths[0] * size_of::<T>();
+        let section = section_of_rows(heads, sizes.keys, row_bytes, instance.is_causal);
         let tiles = sizes.queries.div_ceil(instance.tile.rows) * heads;
         let kv_heads = sizes.batch * sizes.kv_heads;
         kernel.launch(

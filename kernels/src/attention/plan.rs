@@ -70,6 +70,27 @@ pub(super) fn section_of(heads: usize, head_bytes: usize, is_masked: bool) -> us
     }
 }
 
+/// Bytes of K and V of the heads of a section of `forward`, whose rows have so many each. A block of long rows is computed for as long as L2 has to wait for memory; what costs more is
+/// that the tiles of a section end one after the other, and few long ones last.
+pub(super) const fn section_bytes(row_bytes: usize) -> usize {
+    if row_bytes >= 512 {
+        4 * SECTION_BYTES
+    } else {
+        SECTION_BYTES
+    }
+}
+
+/// [`section_of`] heads of `forward`, which have `keys` rows of K and of V.
+pub(super) fn section_of_rows(
+    heads: usize,
+    keys: usize,
+    row_bytes: usize,
+    is_masked: bool,
+) -> usize {
+    let bytes = 2 * keys * row_bytes * SECTION_BYTES / section_bytes(row_bytes);
+    section_of(heads, bytes, is_masked)
+}
+
 /// How far a query sees, moved by `shift`.
 pub(super) fn reach(reach: Option<usize>, shift: i32) -> i32 {
     reach.map_or(FAR, |reach| {
@@ -212,5 +233,8 @@ mod tests {
         let section = |mask| Numbers::new(long, mask, Tile { pack: 1, ..TILE }, 2).section;
         assert_eq!(section(causal), 4);
         assert_eq!(section(Mask::default()), 1);
+        assert_eq!(section_of_rows(16, 16384, 256, true), 4);
+        assert_eq!(section_of_rows(16, 16384, 512, true), 8);
+        assert_eq!(section_of_rows(16, 16384, 512, false), 1);
     }
 }

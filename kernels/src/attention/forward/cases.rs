@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::kernel::{forward, reset};
 use crate::attention::mainloop::problem::ROWS;
-use crate::attention::plan::section_of;
+use crate::attention::plan::section_of_rows;
 
 /// The inputs of a case.
 struct Attention {
@@ -84,8 +84,10 @@ where
     let (programs, section) = if tiles < 16 {
         (tiles.min(3), 1)
     } else {
-        let head_bytes = 2 * tokens * D * size_of::<T>();
-        (tiles.min(132), section_of(heads, head_bytes, CAUSAL))
+        (
+            tiles.min(132),
+            section_of_rows(heads, tokens, D * size_of::<T>(), CAUSAL),
+        )
     };
     case.launch(
         forward::<T, D, GROUPS, KEYS, CAUSAL, TURNS>,

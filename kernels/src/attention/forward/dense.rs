@@ -117,9 +117,10 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
 
     #[device]
     fn edges(self, rows: DenseRows, blocks: Blocks) -> Edges {
-        // Blocks of keys run from the last to the first: only those that cross the diagonal need a mask.
+        // Blocks of keys run from the last to the first: only those that cross the diagonal need a mask, of which there is one where no tile of queries
+        // crosses the edge of a block.
         let [queries, keys] = self.tile;
-        let high = (self.is_causal && keys < queries).then(|| {
+        let high = (self.is_causal && !keys.is_multiple_of(queries)).then(|| {
             minimum(
                 maximum(blocks.count - (rows.first + 1) / keys, 1),
                 blocks.count,
@@ -182,8 +183,15 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
             Some(of_values) => of_values / column,
             None => 1.0 / column,
         };
-        place.store((sums * factor).cast::<O>());
-        out.store((head, first, 0), place.reshape(out.block()));
+        let results = (sums * factor).cast::<O>();
+        let [columns, at_once] = [results.shape()[1], place.shape()[1]].map(|n| n as usize);
+        for column in (0..columns).step_by(at_once) {
+            if column > 0 {
+                tma_store_wait_read(0);
+            }
+            place.store(results.slice(1, column..column + at_once));
+            out.store((head, first, column as i32), place.reshape(out.block()));
+        }
         let to = self
             .lse
             .at(head * self.tokens + row)

@@ -11,16 +11,26 @@ use crate::attention::mainloop::tiles::Tiles;
 /// Registers of a consumer thread, and of a producer thread. A warpgroup more, which transposes V, has the rest.
 const REGISTERS: [u32; 2] = [224, 24];
 
+/// Columns of the output that are stored at a time: all, where shared memory has a place for them.
+const fn stored(depth: usize, keys: usize) -> usize {
+    if depth == 256 && keys > 64 {
+        depth / 2
+    } else {
+        depth
+    }
+}
+
 /// [`forward`](super::kernel::forward) of e4m3 into bf16. Elements of Q, K and V are multiplied by the factors of their heads, of which
 /// `q_factors` has one for each head of Q, `k_factors` and `v_factors` for each head of K and V. P is rounded to e4m3 as well, 2^8 times as
-/// large, so that the largest of a row is 256.
+/// large, so that the largest of a row is 256. Without `TURNS` the accumulator is rescaled only where a maximum has grown by 2^4, and P is 2^4 times as large
+/// at first.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <64, 2, 128, false, true>,
     <64, 2, 128, true, true>,
-    <128, 2, 128, false, true>,
+    <128, 2, 192, false, false>,
     <128, 2, 128, true, true>,
-    <256, 2, 64, false, false>,
-    <256, 2, 64, true, false>
+    <256, 2, 96, false, false>,
+    <256, 2, 96, true, false>
 ))]
 pub fn forward_fp8<
     const D: usize,
@@ -32,7 +42,7 @@ pub fn forward_fp8<
     #[block([1, ROWS, D], swizzle::<E4m3>(D, 3))] q: TensorMap<E4m3>,
     #[block([1, KEYS, D], swizzle::<E4m3>(D, 3))] k: TensorMap<E4m3>,
     #[block([1, KEYS, D], swizzle::<E4m3>(D, 3))] v: TensorMap<E4m3>,
-    #[block([1, ROWS, D], swizzle::<bf16>(D, 3))] out: TensorMap<bf16>,
+    #[block([1, ROWS, stored(D, KEYS)], swizzle::<bf16>(stored(D, KEYS), 3))] out: TensorMap<bf16>,
     lse: Ptr<f32>,
     counter: Ptr<i32>,
     q_factors: Ptr<f32>,
@@ -63,7 +73,7 @@ pub fn forward_fp8<
         values: D,
         keys: KEYS,
         turns: TURNS,
-        is_lazy: false,
+        is_lazy: !TURNS,
         registers: REGISTERS,
     };
     attend::<E4m3, Dense<E4m3, bf16>, GROUPS>(problem, shape, counter);

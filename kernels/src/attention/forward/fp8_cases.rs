@@ -120,8 +120,8 @@ macro_rules! cases {
 cases! {
     forward_fp8_64: 64, 2, 128, false, true;
     forward_fp8_64_causal: 64, 2, 128, true, true;
-    forward_fp8_128: 128, 2, 128, false, true;
+    forward_fp8_128: 128, 2, 192, false, false;
     forward_fp8_128_causal: 128, 2, 128, true, true;
-    forward_fp8_256: 256, 2, 64, false, false;
-    forward_fp8_256_causal: 256, 2, 64, true, false;
+    forward_fp8_256: 256, 2, 96, false, false;
+    forward_fp8_256_causal: 256, 2, 96, true, false;
 }

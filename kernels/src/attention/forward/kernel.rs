@@ -6,7 +6,7 @@ use super::dense::Dense;
 use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::tiles::Tiles;
-use crate::attention::plan::SECTION_BYTES;
+use crate::attention::plan::section_bytes;
 
 /// Registers of a consumer thread, and of a producer thread, for so many consumer warpgroups.
 fn registers(groups: usize) -> [u32; 2] {
@@ -16,10 +16,11 @@ fn registers(groups: usize) -> [u32; 2] {
     }
 }
 
-/// Keys and values of a section, in tokens of one head: as many sections of a head as [`section_of`](crate::attention::plan::section_of) makes.
+/// Keys and values of a section, in tokens of one head: as many sections of a head as [`section_of_rows`](crate::attention::plan::section_of_rows) makes.
 const fn section_tokens<T>(depth: usize, is_masked: bool) -> usize {
     if is_masked {
-        SECTION_BYTES / (2 * depth * size_of::<T>())
+        let row_bytes = depth * size_of::<T>();
+        section_bytes(row_bytes) / (2 * row_bytes)
     } else {
         1
     }
@@ -94,7 +95,7 @@ pub fn forward<
         values: D,
         keys: KEYS,
         turns: TURNS,
-        is_lazy: CAUSAL && D == 64,
+        is_lazy: (CAUSAL && D == 64) || D == 256,
         registers: registers(GROUPS),
     };
     attend::<T, Dense<T, T>, GROUPS>(problem, shape, counter);

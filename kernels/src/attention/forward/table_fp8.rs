@@ -35,9 +35,9 @@ pub(super) fn narrow() -> Vec<Instance<NarrowHandles>> {
     narrow! {
         64, 2, 128, false, true;
         64, 2, 128, true, true;
-        128, 2, 128, false, true;
+        128, 2, 192, false, false;
         128, 2, 128, true, true;
-        256, 2, 64, false, false;
-        256, 2, 64, true, false;
+        256, 2, 96, false, false;
+        256, 2, 96, true, false;
     }
 }

@@ -136,8 +136,10 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
     let has_place = has_place_for_output::<T, P>(shape, GROUPS * ROWS);
     let is_transposed = is_transposed::<T>();
     let is_converted = is_converted::<T, P>();
+    // The columns of an output that fit the place of queries.
+    let of_place = depth * size_of::<T>() / size_of::<P::Output>();
     static_assert!(
-        has_place || (depth == columns && size_of::<P::Output>() == size_of::<T>()),
+        has_place || columns.is_multiple_of(of_place),
         "an output of {columns} columns takes the place of queries of {depth}"
     );
     let partitions = GROUPS + usize::from(is_transposed) + 2 * usize::from(is_converted);
@@ -179,7 +181,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
             256
         };
         let [of_scores, of_sums] = [block_keys, columns]
-            .map(|n| Wgmma::new([4, 1], [64, n.min(widest), 32 / size_of::<T>()]));
+            .map(|n| Wgmma::new([4, 1], [64, n / n.div_ceil(widest), 32 / size_of::<T>()]));
         let of_powers = DotOperand::new(0, of_sums.clone(), 4 / size_of::<T>() as u32);
         let of_rows = Slice::new(1, of_scores.clone());
         let of_columns = Slice::new(0, of_scores.clone());
@@ -237,6 +239,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     problem.least(),
                     [ROWS, block_keys],
                     is_transposed,
+                    is_lazy,
                 );
                 let first_key =
                     |number: Scalar<i32>| problem.first_key(place, blocks, number, block_keys);
@@ -267,7 +270,12 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     // The wait for V keeps ptxas from moving the multiplications between the instructions of Q · K.
                     let before = values.consumer_wait(values.of_fill(count - 1));
                     if !has_turns {
-                        sums = Accumulator::from_tensor(sums.wait_older_than(1) * spread(rescale));
+                        let done = sums.wait_older_than(1);
+                        sums = Accumulator::from_tensor(if is_lazy {
+                            done.rescale(spread(rescale))
+                        } else {
+                            done * spread(rescale)
+                        });
                     }
                     let sums = sums.mma(powers, right(before.tiles));
                     if let Some(turns) = turns {
@@ -339,7 +347,12 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     None => Some(asked),
                 };
                 if !has_turns {
-                    sums = Accumulator::from_tensor(sums.wait_all() * spread(rescale));
+                    let done = sums.wait_all();
+                    sums = Accumulator::from_tensor(if is_lazy {
+                        done.rescale(spread(rescale))
+                    } else {
+                        done * spread(rescale)
+                    });
                 }
                 let last = values.consumer_wait(values.of_fill(base + blocks.count - 1));
                 let mut sums = sums.mma(powers, right(last.tiles)).wait_all();
@@ -348,7 +361,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     sums = order_of_values(sums, ROWS, columns);
                 }
                 let place = output.unwrap_or_else(|| {
-                    q.reinterpret([ROWS, columns], swizzle::<P::Output>(columns, 2))
+                    q.reinterpret([ROWS, of_place], swizzle::<P::Output>(of_place, 2))
                 });
                 problem.store(rows, sums, softmax, place);
                 if let Some(asked) = asked {

@@ -24,6 +24,10 @@ pub(in crate::attention) const LEAST: f32 = -1e30;
 /// The power of 2 by which P is larger that is rounded to e4m3, whose largest number is 448, so that small P keep their bits.
 const SHIFT: f32 = 8.0;
 
+/// [`SHIFT`] and [`GROWTH`] of P that is rounded to e4m3 where the accumulator is rescaled only sometimes: P is at most 256 again.
+const LAZY_SHIFT: f32 = 4.0;
+const LAZY_GROWTH: f32 = SHIFT - LAZY_SHIFT;
+
 /// What is added to scores so that the maximum becomes 0, or `shift`.
 #[device]
 fn offset(max: Tensor<f32>, log2_scale: Scalar<f32>, shift: f32) -> Tensor<f32> {
@@ -49,8 +53,13 @@ impl Softmax {
         least: f32,
         [rows, keys]: [usize; 2],
         is_shifted: bool,
+        is_lazy: bool,
     ) -> (Self, Tensor<f32>) {
-        let shift = if is_shifted { SHIFT } else { 0.0 };
+        let shift = match (is_shifted, is_lazy) {
+            (true, true) => LAZY_SHIFT,
+            (true, false) => SHIFT,
+            (false, _) => 0.0,
+        };
         let max = maximum(scores.max(1), least);
         let least = offset(max, log2_scale, shift);
         let powers = fma(scores, log2_scale, least).exp2();
@@ -110,7 +119,12 @@ impl Softmax {
         let mut max = maximum(self.max, scores.max(1));
         if is_lazy {
             let growth = (max - self.max) * self.log2_scale;
-            max = select(growth > GROWTH, max, self.max);
+            let most = if self.shift == 0.0 {
+                GROWTH
+            } else {
+                LAZY_GROWTH
+            };
+            max = select(growth > most, max, self.max);
         }
         let scale = ((self.max - max) * self.log2_scale).exp2();
         self.max = max;

@@ -32,10 +32,11 @@ pub(super) fn order_of_values(sums: Tensor<f32>, rows: usize, columns: usize) ->
 #[device]
 pub(super) fn transpose<T: Element>(from: Smem<T>, to: Smem<T>) {
     let [keys, columns] = [0, 1].map(|dim| from.shape()[dim] as usize);
-    // The columns and keys that a warp reads at a time, and those of four warps.
+    // The columns and keys that a warp reads at a time, and how four warps divide them.
     let across = columns.min(32 * WORD);
     let units = 32 * WORD / across;
-    let at_once = 4 * units * UNIT;
+    let beside = columns / across;
+    let at_once = 4 / beside * units * UNIT;
     let words = (0..5).map(|bit| {
         let word = WORD << bit;
         if word < across {
@@ -44,25 +45,25 @@ pub(super) fn transpose<T: Element>(from: Smem<T>, to: Smem<T>) {
             [UNIT * word / across, 0]
         }
     });
+    let warps = (0..2).map(|bit| {
+        let warp = 1 << bit;
+        if warp < beside {
+            [0, across * warp]
+        } else {
+            [units * UNIT * warp / beside, 0]
+        }
+    });
     let layout = DistributedLinear::new(
         [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0], [8, 0]],
         words.collect::<Vec<_>>(),
-        [[units * UNIT, 0], [2 * units * UNIT, 0]],
+        warps.collect::<Vec<_>>(),
         [],
     );
-    let to = to.reshape([WORD, columns / WORD, keys]);
     for first in (0..keys).step_by(at_once) {
-        for column in (0..columns).step_by(across) {
-            let part = from
-                .slice(0, first..first + at_once)
-                .slice(1, column..column + across)
-                .load(layout.clone());
-            let part = part.reshape([at_once / UNIT, 2, 4, 2, across / WORD, WORD]);
-            let part = part.permute([5, 4, 0, 2, 1, 3]);
-            let rows = column / WORD..(column + across) / WORD;
-            to.slice(1, rows)
-                .slice(2, first..first + at_once)
-                .store(part.reshape([WORD, across / WORD, at_once]));
-        }
+        let part = from.slice(0, first..first + at_once).load(layout.clone());
+        let part = part.reshape([at_once / UNIT, 2, 4, 2, columns / WORD, WORD]);
+        let part = part.permute([5, 4, 0, 2, 1, 3]);
+        to.slice(1, first..first + at_once)
+            .store(part.reshape([columns, at_once]));
     }
 }
