@@ -7,10 +7,9 @@ use std::fmt;
 use tilekit::prelude::*;
 
 use super::epilogue::{Data, Epilogue};
-use super::factor::{Operand, ResultOf, depth, unit};
+use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth, unit};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of};
-use super::plan::MULTIPROCESSORS;
 
 /// A tile of [`dense`]: `[groups * rows, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,6 +3,9 @@
 use tilekit::prelude::*;
 use tilekit::{TensorSource, TensorView};
 
+/// Multiprocessors of an H200, for which the model is fitted.
+pub const MULTIPROCESSORS: usize = 132;
+
 /// Rows of one `wgmma`.
 pub(crate) const INSTRUCTION_ROWS: usize = 64;
 

@@ -3,14 +3,12 @@
 use std::fmt;
 
 use super::dense::ManyTile;
+pub use super::factor::MULTIPROCESSORS;
 use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use super::few_tiles::FewTile;
-use super::split_k::SplitTile;
+use super::split_k::{MOST_PARTS, SplitTile};
 use super::times::{few_microseconds, many_microseconds, split_microseconds, wave_microseconds};
 pub(crate) use super::times::{resident, step_cycles};
-
-/// Multiprocessors of an H200, for which the model is fitted.
-pub const MULTIPROCESSORS: usize = 132;
 
 /// A product, as the choice of its kernel depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -329,9 +327,6 @@ impl Plan {
 
 /// CTAs of a grid along y and along z.
 pub(super) const MOST_ALONG_Y: usize = tilekit::target::SM_90A.grid[1] as usize;
-
-/// Parts along K of a tile of `split_k`, at most.
-pub(crate) const MOST_PARTS: usize = 16;
 
 /// How `split_k` divides the steps along K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

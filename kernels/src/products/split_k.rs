@@ -13,7 +13,6 @@ use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::form::{Form, Source};
-use super::plan::MOST_PARTS;
 
 /// A tile of [`split_k`]: `[groups * 64, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +52,9 @@ impl fmt::Display for SplitTile {
 
 /// Registers of a consumer thread, and of a thread that loads.
 const REGISTERS: [u32; 2] = [232, 40];
+
+/// Parts along K of a tile, at most.
+pub(super) const MOST_PARTS: usize = 16;
 
 /// Elements of sums that a warpgroup adds at a time: 16 bytes of each part a thread.
 const ADDED: usize = 512;

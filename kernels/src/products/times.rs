@@ -3,9 +3,9 @@
 
 use std::sync::OnceLock;
 
-use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
+use super::factor::{INSTRUCTION_ROWS, MULTIPROCESSORS, STAGE_BYTES};
 use super::few_tiles::FewTile;
-use super::plan::{Division, MULTIPROCESSORS, Need};
+use super::plan::{Division, Need};
 use super::split_k::SplitTile;
 
 /// Rows of a tile in instructions of `wgmma`, and its columns in units of 8, at most.
