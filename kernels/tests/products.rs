@@ -6,7 +6,8 @@
 )]
 
 use tilekit::prelude::*;
-use tilekit_kernels::products::{CallPlan, Operand, Options, Products, ResultOf};
+use tilekit_kernels::products::plan::{INSTANCES, Instance, Need};
+use tilekit_kernels::products::{CallPlan, Dispatch, Operand, Options, Products, ResultOf};
 
 /// An element of a test's matrices.
 trait Whole: Operand + ResultOf<Self> {
@@ -190,10 +191,18 @@ fn a_product_of_many_tiles() {
 #[test]
 fn parts_along_k_are_added_in_calls_one_after_the_other() {
     let device = Device::emulator();
-    let products = Products::new(&device);
+    let size @ [m, n, k] = [300, 266, 1096];
+    let need = Need {
+        element_bytes: [2, 4],
+        ..Need::of_16_bits(size)
+    };
+    let mut instances = INSTANCES.into_iter();
+    let divided = instances.find(|instance| matches!(instance, Instance::Split(_)));
+    let mut dispatch = Dispatch::default();
+    dispatch.set(&need, divided.expect("an instance that divides K"));
+    let products = Products::with_dispatch(&device, dispatch);
     let stream = Stream::new(&device).unwrap();
     let number = |at: usize| f16::from_f32((at % 5) as f32 - 2.0);
-    let [m, n, k] = [448, 1210, 1536];
     // Rank two: x is u·1 + 1·v, so that each place along K counts and the reference takes no sum for each element.
     for seed in [0, 3] {
         let (u, v) = (|i: usize| number(i + seed), |l: usize| number(l / 7 + seed));

@@ -144,7 +144,7 @@ pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need
     let Division { tiles, parts, each } = divided;
     let (area, step) = ((rows * columns) as f64, step_cycles([rows, columns]));
     // Parts go to L2 in f32. Programs of a tile wait for each other, and each reads its share of all parts at once.
-    let exchange = 4000.0 + area / 8.0;
+    let exchange = 7000.0 + area / 4.0;
     let cycles = 3800.0 + each as f64 * step + exchange;
     let l2_bytes = (tiles * parts * each * (rows + columns)) as f64 * 128.0;
     let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
