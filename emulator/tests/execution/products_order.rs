@@ -107,3 +107,73 @@ fn strictly_a_product_says_that_of_the_executing_warp_alone() {
         strictly("bar.sync 1, 128;").seed(seed).run();
     }
 }
+
+/// One warpgroup issues a product and then executes `after`; `%p7` in its thread 37.
+fn one_warpgroup(after: &str) -> Kernel {
+    Kernel::new(&format!(
+        ".reg .f32 %d<4>;
+        .shared .align 1024 .b8 image[2048];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r4, image;
+        shl.b32 %r5, %r1, 4;
+        add.u32 %r5, %r5, %r4;
+        mov.u32 %r6, 0;
+        st.shared.v4.u32 [%r5], {{%r6, %r6, %r6, %r6}};
+        mov.b64 %rd1, {};
+        mov.f32 %d0, 0f00000000; mov.f32 %d1, %d0; mov.f32 %d2, %d0; mov.f32 %d3, %d0;
+        setp.ne.u32 %p2, %r1, %r1;
+        setp.eq.u32 %p7, %r1, 37;
+        fence.proxy.async.shared::cta;
+        bar.sync 0;
+        {after}",
+        0x400_u64 >> 4 | 8 << 16 | 16 << 32,
+    ))
+    .threads(128)
+    .words([0; 128])
+}
+
+#[track_caller]
+fn misused(text: &str, expected: &str) {
+    let fault = one_warpgroup(text).fault();
+    let is_expected = fault.kind == FaultKind::Wgmma || fault.kind == FaultKind::IllegalOperand;
+    assert!(is_expected && fault.message.contains(expected), "{fault}");
+}
+
+#[test]
+fn registers_of_a_product_are_its_own_until_it_is_waited_for() {
+    one_warpgroup(&format!("{PRODUCT} {DONE} add.f32 %f1, %d0, %d3;")).run();
+    one_warpgroup(&format!("{PRODUCT} add.f32 %f1, %f2, %f2; {DONE}").replace("%f2", "0f00000000"))
+        .run();
+    for access in [
+        "add.f32 %f1, %d3, %d3;",
+        "mov.f32 %d1, 0f00000000;",
+        "wgmma.wait_group.sync.aligned 1; add.f32 %f1, %d0, %d0;",
+    ] {
+        misused(
+            &format!("{PRODUCT} {access} {DONE}"),
+            "is accessed while that product is in flight",
+        );
+    }
+    // Products of one shape on the same accumulators follow each other.
+    let next = PRODUCT.replace("wgmma.fence.sync.aligned;", "");
+    one_warpgroup(&format!("{PRODUCT} {next} {DONE}")).run();
+}
+
+#[test]
+fn a_warp_ends_when_its_products_are_done() {
+    let missing = "is in flight; wgmma.wait_group is missing";
+    misused(PRODUCT, missing);
+    misused(
+        &PRODUCT.replace("wgmma.commit_group.sync.aligned;", DONE),
+        missing,
+    );
+}
+
+#[test]
+fn all_lanes_of_a_product_keep_or_clear_its_accumulators() {
+    misused(
+        &format!("setp.eq.u32 %p2, %r1, 37; {PRODUCT} {DONE}"),
+        "different values of scale-d",
+    );
+    one_warpgroup(&format!("setp.eq.u32 %p2, %r1, %r1; {PRODUCT} {DONE}")).run();
+}
