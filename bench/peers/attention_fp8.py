@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Attention forward of 8-bit floats (e4m3) of the crate `kernels` beside ours of bf16, and cuDNN's of 8-bit floats where torch offers it.
+"""Attention forward of 8-bit floats (e4m3) of the crate `kernels` beside ours of bf16, and cuDNN's of 8-bit floats, which its frontend offers.
 
     python3 bench/peers/attention_fp8.py ARTEFACTS [--only SUBSTRING] [--json OUT]
 
@@ -14,8 +14,6 @@ import sys
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from attention import INSTANCES, SHAPES, check, ours
@@ -41,11 +39,38 @@ def narrow(folder, stem, sets, factors, groups, causal, scale):
             for q, k, v, o in sets]
 
 
-def cudnn(sets, causal):
+def cudnn(sets, causal, scale):
+    """cuDNN's attention of 8-bit floats by its frontend (nvidia-cudnn-frontend 1.16.0): factors of tensors, a result in e4m3, the sums of rows."""
+    import cudnn as frontend
+
+    heads, tokens, depth = sets[0][0].shape
+    handle = frontend.create_handle()
+    frontend.set_stream(handle=handle, stream=torch.cuda.current_stream().cuda_stream)
+    f32, e4m3 = frontend.data_type.FLOAT, frontend.data_type.FP8_E4M3
+    graph = frontend.pygraph(io_data_type=e4m3, intermediate_data_type=f32, compute_data_type=f32, handle=handle)
+    dim, stride = [1, heads, tokens, depth], [heads * tokens * depth, tokens * depth, depth, 1]
+    inputs = [graph.tensor(name=name, dim=dim, stride=stride, data_type=e4m3) for name in "qkv"]
+    names = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
+    factors = {n: graph.tensor(name=n, dim=[1] * 4, stride=[1] * 4, data_type=f32) for n in names}
+    out, stats, *largest = graph.sdpa_fp8(q=inputs[0], k=inputs[1], v=inputs[2], **factors, attn_scale=scale, use_causal_mask=causal, generate_stats=True)
+    out.set_output(True).set_dim(dim).set_stride(stride).set_data_type(e4m3)
+    stats.set_output(True).set_dim([1, heads, tokens, 1]).set_stride([heads * tokens, tokens, 1, 1]).set_data_type(f32)
+    for one in largest:
+        one.set_output(True).set_dim([1] * 4).set_stride([1] * 4).set_data_type(f32)
+    graph.validate()
+    graph.build_operation_graph()
+    graph.create_execution_plans([frontend.heur_mode.A])
+    graph.check_support()
+    graph.build_plans()
+    work = torch.empty(max(1, graph.get_workspace_size()), device="cuda", dtype=torch.uint8)
+    beside = {x: torch.ones(1, 1, 1, 1, device="cuda") for x in [*factors.values(), *largest]}
+    beside[stats] = torch.empty(1, heads, tokens, 1, device="cuda")
+
     def call(q, k, v, _):
-        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)
-    return [lambda s=s: call(*s) for s in sets]
+        pack = {x: y.view(torch.uint8).view(dim) for x, y in zip(inputs, (q, k, v))}
+        pack |= {out: torch.empty(dim, device="cuda", dtype=torch.uint8), **beside}
+        return lambda: graph.execute(pack, work, handle=handle)
+    return [call(*s) for s in sets]
 
 
 def check_narrow(contestant, sets, factors, causal, scale):
@@ -88,7 +113,7 @@ def main():
                 stem = f"forward-bf16-{d}-{groups}-{keys}-{str(causal).lower()}-{turns}"
                 if (options.artefacts / f"{stem}.json").exists():
                     ways.append((f"bf16 {64 * groups}x{keys}", lambda stem=stem, groups=groups: ours(options.artefacts, stem, sets, groups, causal, scale)))
-            ways.append(("cudnn fp8", lambda: cudnn(narrow_sets, causal)))
+            ways.append(("cudnn fp8", lambda: cudnn(narrow_sets, causal, scale)))
             held = [c for c in (enter(name, n, lambda: Contestant(n, make(), 30, graph_below_ms=0.0)) for n, make in ways) if c]
             for c in held:
                 if c.name.startswith("fp8") and not check_narrow(c, narrow_sets, factors, causal, scale):
