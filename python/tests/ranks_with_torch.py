@@ -92,8 +92,8 @@ def check_products(parallel, rank, world):
         for _ in range(2):
             assert is_close(parallel.matmul_reduce_scatter(whole, weight), wanted.chunk(world)[rank], k, world + 1), (m, n, k)
             assert is_close(parallel.matmul_all_reduce(whole, weight), wanted, k, world + 1), (m, n, k)
-    for rows in (1, 7, 16, 33, 64):
-        x, weight = drawn(rows, 512, seed=4), drawn(2048, 512, seed=5)
+    for rows in (1, 7, 16, 33, 64, 65, 1025):
+        x, weight = drawn(rows, 512, seed=4), drawn(2048 if rows > 1 else 16384, 512, seed=5)
         parts = zip(gathered(x, world), gathered(weight, world))
         wanted = sum(x.double() @ weight.double().T for x, weight in parts)
         got = parallel.matmul_all_reduce(x, weight)

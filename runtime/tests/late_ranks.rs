@@ -41,7 +41,7 @@ fn wait_within(
     signals.wait(scalar(5), scalar(3));
 }
 
-/// What goes wrong on rank 1 of two.
+/// What goes wrong on rank 1.
 #[derive(Clone, Copy, PartialEq)]
 enum Mistake {
     /// It signals too seldom.
@@ -64,45 +64,40 @@ const MISTAKES: [(&str, Mistake); 4] = [
 /// How long the ranks wait.
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// Launches so on a world of two; gives what that ends with.
+/// Launches so on all ranks; gives what that ends with.
 fn make(mistake: Mistake, world: &World) -> tilekit::Result<()> {
     let counts = world.symmetric::<i32>(8)?;
+    let next = |rank: usize| ((rank + 1) % world.ranks()) as i32;
     if mistake == Mistake::Limited {
         let kernel = world.load(&wait_within.compile(&Compiler::default())?)?;
         return kernel.launch(world, grid(1), |rank| {
-            let (own, of_ranks, given) =
-                (counts.part(rank), counts.peers(rank), 1 + 2 * rank as i32);
-            (
-                own,
-                of_ranks,
-                1 - rank as i32,
-                given,
-                100_000_000,
-                world.late(rank),
-            )
+            // Rank 0 gives rank 1 too few.
+            let given = if rank == 0 { 1 } else { 3 };
+            let (own, of_ranks) = (counts.part(rank), counts.peers(rank));
+            let limit = 100_000_000;
+            (own, of_ranks, next(rank), given, limit, world.late(rank))
         });
     }
     let kernel = world.load(&wait_for_previous.compile(&Compiler::default())?)?;
     let arguments = |rank: usize| {
         let given = i32::from(rank != 1 || mistake != Mistake::Silent);
         let is_alive = i32::from(rank != 1 || mistake != Mistake::Dead);
-        let next = 1 - rank as i32;
-        (
-            counts.part(rank),
-            counts.peers(rank),
-            next,
-            given,
-            1,
-            is_alive,
-        )
+        let (own, of_ranks) = (counts.part(rank), counts.peers(rank));
+        (own, of_ranks, next(rank), given, 1, is_alive)
     };
     if mistake == Mistake::Absent {
-        kernel
-            .of_rank(0)
-            .launch(world.stream(0), grid(1), arguments(0))?;
+        for rank in (0..world.ranks()).filter(|&rank| rank != 1) {
+            let (kernel, stream) = (kernel.of_rank(rank), world.stream(rank));
+            kernel.launch(stream, grid(1), arguments(rank))?;
+        }
         return world.synchronize();
     }
     kernel.launch(world, grid(1), arguments)
+}
+
+/// All GPUs.
+fn all_gpus() -> Option<World> {
+    (2..=16).map_while(|ranks| World::cuda(ranks).ok()).last()
 }
 
 /// Set in the process of a mistake.
@@ -115,25 +110,30 @@ fn on_gpus_a_missing_rank_is_an_error_within_the_limit_and_the_process_ends() {
             .into_iter()
             .find(|(known, _)| *known == name)
             .expect("a known one");
-        let world = World::cuda(2).expect("two GPUs").with_limit(LIMIT);
+        let world = all_gpus().expect("two GPUs").with_limit(LIMIT);
         let started = Instant::now();
         let ended = make(mistake, &world);
         println!(
             "after {:.2} s: {}",
             started.elapsed().as_secs_f32(),
-            ended.expect_err("rank 0 waits")
+            ended.expect_err("the rank behind it waits")
         );
         return;
     }
-    if World::cuda(2).is_err() {
+    let Some(world) = all_gpus() else {
         println!("skipped: fewer than two GPUs");
         return;
-    }
+    };
+    let ranks = world.ranks();
+    let late = format!(
+        "on 1 of {ranks} ranks: [{}]; each waits for a signal",
+        2 % ranks
+    );
     for (name, mistake) in MISTAKES {
         let said = run_child(name);
         println!("{name}: {said}");
         let expected = match mistake {
-            Mistake::Silent | Mistake::Absent => "on 1 of 2 ranks: [0]; each waits for a signal",
+            Mistake::Silent | Mistake::Absent => &late,
             // A failure of one GPU may end the kernels of those that access its memory; else they are late.
             Mistake::Dead => "rank 1: `wait_for_previous` failed on the GPU: ",
             Mistake::Limited => {

@@ -1,4 +1,4 @@
-//! Ranks that are processes: on two GPUs they share memory and signal each other, and one that is killed is an error of the other within its limit.
+//! Ranks that are processes: on several GPUs they share memory and signal each other, and one that is killed is an error of the others within their limit.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tilekit::prelude::*;
 use tilekit::{Error, ProcessWorld};
 
-/// Set in the process of a rank: the scenario, the rank and the path.
+/// Set in the process of a rank: the scenario, the rank, how many there are and the path.
 const CHILD: &str = "TILEKIT_TEST_RANK";
 
 /// Each rank stores `x` at the next one and adds up what it got. The number of calls lies in memory.
@@ -42,8 +42,13 @@ fn hand_on(
 }
 
 /// What the process of a rank does; after `dies_after` calls it is gone.
-fn run_rank(path: &Path, rank: usize, dies_after: Option<i32>) -> tilekit::Result<()> {
-    let world = ProcessWorld::join(path, rank, 2, Duration::from_secs(10))?;
+fn run_rank(
+    path: &Path,
+    [rank, ranks]: [usize; 2],
+    dies_after: Option<i32>,
+) -> tilekit::Result<()> {
+    let world = ProcessWorld::join(path, rank, ranks, Duration::from_secs(10))?;
+    let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
     let got = world.symmetric::<i32>(1024)?;
     let counts = world.symmetric::<i32>(16)?;
     let x = Buffer::from_slice(
@@ -59,7 +64,6 @@ fn run_rank(path: &Path, rank: usize, dies_after: Option<i32>) -> tilekit::Resul
     let kernel = hand_on
         .compile(&Compiler::default())?
         .load(world.device())?;
-    let peer = 1 - rank as i32;
     // Code is loaded before anybody waits.
     world.barrier()?;
     for call in 0..5 {
@@ -76,8 +80,8 @@ fn run_rank(path: &Path, rank: usize, dies_after: Option<i32>) -> tilekit::Resul
             own,
             of_ranks,
             &calls,
-            peer,
-            peer,
+            next as i32,
+            before as i32,
             second,
             world.late(),
         );
@@ -85,7 +89,7 @@ fn run_rank(path: &Path, rank: usize, dies_after: Option<i32>) -> tilekit::Resul
     }
     world.synchronize()?;
     let wanted: Vec<i32> = (0..1024)
-        .map(|at| 5 * at * (2 - rank as i32) + 15)
+        .map(|at| 5 * at * (1 + before as i32) + 15)
         .collect();
     assert_eq!(sum.to_vec()?, wanted);
     world.barrier()?;
@@ -101,11 +105,14 @@ fn run_rank(path: &Path, rank: usize, dies_after: Option<i32>) -> tilekit::Resul
 }
 
 /// Starts the process of a rank with this scenario.
-fn start(scenario: &str, rank: usize, path: &Path) -> Child {
+fn start(scenario: &str, [rank, ranks]: [usize; 2], path: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this test"));
-    let this_test = "processes_share_memory_and_one_that_is_killed_is_an_error_of_the_other";
+    let this_test = "processes_share_memory_and_one_that_is_killed_is_an_error_of_the_others";
     command.args(["--exact", this_test, "--nocapture"]);
-    command.env(CHILD, format!("{scenario} {rank} {}", path.display()));
+    command.env(
+        CHILD,
+        format!("{scenario} {rank} {ranks} {}", path.display()),
+    );
     let child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -134,37 +141,50 @@ fn end(mut child: Child) -> String {
 }
 
 #[test]
-fn processes_share_memory_and_one_that_is_killed_is_an_error_of_the_other() {
+fn processes_share_memory_and_one_that_is_killed_is_an_error_of_the_others() {
     if let Ok(told) = std::env::var(CHILD) {
         let words: Vec<&str> = told.split(' ').collect();
-        let (rank, path) = (words[1].parse().expect("a rank"), PathBuf::from(words[2]));
+        let number = |at: usize| words[at].parse::<usize>().expect("a number");
+        let (rank, ranks, path) = (number(1), number(2), PathBuf::from(words[3]));
         let dies_after = (words[0] == "dies" && rank == 1).then_some(2);
-        match run_rank(&path, rank, dies_after) {
+        match run_rank(&path, [rank, ranks], dies_after) {
             Ok(()) => {}
             Err(error) => println!("rank {rank}: {error}"),
         }
         return;
     }
-    if let Err(why) = World::cuda(2) {
-        println!("skipped: {why}");
+    let Some(world) = (2..=16).map_while(|ranks| World::cuda(ranks).ok()).last() else {
+        println!("skipped: fewer than two GPUs");
         return;
-    }
+    };
+    let ranks = world.ranks();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
-    let all = [0, 1].map(|rank| start("lives", rank, &path)).map(end);
-    for (rank, said) in all.iter().enumerate() {
+    let run = |scenario: &str| -> Vec<String> {
+        let all = (0..ranks).map(|rank| start(scenario, [rank, ranks], &path));
+        let all: Vec<Child> = all.collect();
+        all.into_iter().map(end).collect()
+    };
+    for (rank, said) in run("lives").iter().enumerate() {
         assert!(said.contains(&format!("rank {rank} is right")), "{said}");
     }
     let started = Instant::now();
-    let [survivor, _] = [0, 1].map(|rank| start("dies", rank, &path)).map(end);
-    println!("after {:.1} s: {survivor}", started.elapsed().as_secs_f32());
-    for expected in [
-        "rank 0: slot ",
-        " was waited for in vain, 1 of the signals did not come",
-        "rank 1: the process of rank 1 has ended",
-    ] {
-        assert!(survivor.contains(expected), "{survivor}");
+    let survivors = run("dies");
+    println!(
+        "after {:.1} s: {survivors:?}",
+        started.elapsed().as_secs_f32()
+    );
+    for (rank, survivor) in survivors.iter().enumerate().filter(|(rank, _)| *rank != 1) {
+        let waited = format!("rank {rank}: slot ");
+        for expected in [
+            &waited,
+            " was waited for in vain, 1 of the signals did not come",
+        ] {
+            assert!(survivor.contains(expected), "{survivor}");
+        }
     }
+    let killed = "rank 1: the process of rank 1 has ended";
+    assert!(survivors[0].contains(killed), "{}", survivors[0]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tilekit_kernels::parallel::Parallel;
 use crate::layers::contest;
 use crate::numbers::normal;
 
-/// Heads of Q, heads of K and V, tokens of all ranks, and elements of a row.
+/// Heads of Q, heads of K and V, tokens of all ranks (of [`SMALL`] those of one), and elements of a row.
 pub(crate) struct Sequence {
     pub(crate) size: [usize; 4],
     pub(crate) causal: bool,
@@ -28,18 +28,18 @@ use Placement::{Contiguous, ZigZag};
 
 /// Small and ragged.
 pub(crate) const SMALL: [Sequence; 8] = [
-    sequence([2, 1, 2 * 1001, 64], false, Contiguous),
-    sequence([3, 3, 2 * 1001, 128], false, Contiguous),
-    sequence([2, 1, 2 * 999, 64], true, Contiguous),
-    sequence([4, 2, 2 * 999, 128], true, Contiguous),
-    sequence([2, 2, 2 * 1002, 64], true, ZigZag),
-    sequence([4, 1, 2 * 1334, 128], true, ZigZag),
-    sequence([1, 1, 2 * 700, 256], true, ZigZag),
-    sequence([2, 1, 2 * 333, 256], false, Contiguous),
+    sequence([2, 1, 1001, 64], false, Contiguous),
+    sequence([3, 3, 1001, 128], false, Contiguous),
+    sequence([2, 1, 999, 64], true, Contiguous),
+    sequence([4, 2, 999, 128], true, Contiguous),
+    sequence([2, 2, 1002, 64], true, ZigZag),
+    sequence([4, 1, 1334, 128], true, ZigZag),
+    sequence([1, 1, 700, 256], true, ZigZag),
+    sequence([2, 1, 333, 256], false, Contiguous),
 ];
 
 /// Those that are timed.
-pub(crate) const LONG: [Sequence; 15] = [
+pub(crate) const LONG: [Sequence; 17] = [
     sequence([8, 8, 16384, 128], false, Contiguous),
     sequence([8, 8, 32768, 128], false, Contiguous),
     sequence([8, 8, 65536, 128], false, Contiguous),
@@ -47,6 +47,8 @@ pub(crate) const LONG: [Sequence; 15] = [
     sequence([32, 32, 32768, 128], false, Contiguous),
     sequence([32, 32, 65536, 128], false, Contiguous),
     sequence([32, 8, 32768, 128], false, Contiguous),
+    sequence([64, 8, 32768, 128], false, Contiguous),
+    sequence([64, 8, 32768, 128], true, ZigZag),
     sequence([8, 8, 16384, 128], true, ZigZag),
     sequence([8, 8, 32768, 128], true, ZigZag),
     sequence([8, 8, 65536, 128], true, ZigZag),
@@ -313,6 +315,15 @@ impl<'w> Peers<'w> {
                 attention.forward_into(stream, [&q, &k, &v], &out, &of.lse[rank], &self.options());
             called.unwrap();
         }
+    }
+}
+
+/// The same sequence with so many times as many tokens.
+pub(crate) fn longer(sequence: &Sequence, times: usize) -> Sequence {
+    let [heads, kv_heads, tokens, depth] = sequence.size;
+    Sequence {
+        size: [heads, kv_heads, tokens * times, depth],
+        ..*sequence
     }
 }
 

@@ -14,6 +14,7 @@ use super::form::Form;
 use super::one_shot::one_shot;
 use super::packets::packets;
 use super::plan::{Operation, Plan, Variant};
+use super::sentinel::sentinel_sum;
 use super::two_shot::two_shot;
 use super::workspace::{PacketStaging, Staging};
 use crate::handles::handles;
@@ -63,6 +64,22 @@ type PacketHandles<T> = handles! {
     rank words x_step out_step: Scalar<i32>,
 };
 
+/// The parameters of `sentinel_sum`.
+type SentinelHandles<T> = handles! {
+    x out: Ptr<T>,
+    staging: Ptr<u64>,
+    staging_of: PeerMap<u64>,
+    epochs: Ptr<i32>,
+    limit: Scalar<i64>,
+    late: Ptr<i64>,
+    rank words x_step: Scalar<i32>,
+};
+
+/// So many elements in words of 32 bits.
+fn words<T>(elements: i64) -> i32 {
+    (elements * size_of::<T>() as i64 / 4) as i32
+}
+
 /// Collectives of a world: kernels that calls have needed so far, and the memory through which ranks transfer data to each other.
 ///
 /// A call takes the tensors of all ranks, by rank, each in a buffer on the device of its rank, of any length. Element types are bf16, f16 and f32 ([`Reduced`]). Sums are
@@ -72,8 +89,8 @@ type PacketHandles<T> = handles! {
 /// that slots of staging are in lies in memory of the devices, so that calls have no parameter that changes.
 ///
 /// Calls are put on the [streams](World::stream) of the world and do not wait; [`World::synchronize`] does. Except for the first ones they may be recorded by [`World::capture`].
-/// The first call that needs a kernel compiles it and loads it on all devices, and the first one of an element type allocates staging on each device: 17 MB for each rank,
-/// and 4 MB for each rank for packets of all types.
+/// The first call that needs a kernel compiles it and loads it on all devices, and the first one of an element type allocates staging on each device: 17 MB for each rank;
+/// packets of all types take 4 MB for each rank, and sums of few bytes 9 MB, or 17 MB in two steps.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -221,10 +238,9 @@ impl Collectives {
 
     fn run<T: Reduced>(&self, call: &Call<'_, T>, plan: &Plan) -> Result<()> {
         match (plan.variant, plan.form.warps) {
-            (Variant::Packets, _) if call.operation.sums() => {
-                self.packets::<T, 8, true>(call, plan)
-            }
-            (Variant::Packets, _) => self.packets::<T, 8, false>(call, plan),
+            (Variant::Packets, _) => self.packets::<T, 8>(call, plan),
+            (Variant::Sentinel, _) => self.sentinel::<T, 8, false>(call, plan),
+            (Variant::SentinelTwoShot, _) => self.sentinel::<T, 8, true>(call, plan),
             (Variant::TwoShot, _) => self.two_shot::<T, 16>(call, plan),
             (Variant::OneShot, 8) => self.one_shot_of::<T, 8>(call, plan),
             (Variant::OneShot, _) => self.one_shot_of::<T, 16>(call, plan),
@@ -299,17 +315,15 @@ impl Collectives {
         Ok(())
     }
 
-    fn packets<T: Reduced, const WARPS: usize, const SUMS: bool>(
+    fn packets<T: Reduced, const WARPS: usize>(
         &self,
         call: &Call<'_, T>,
         plan: &Plan,
     ) -> Result<()> {
-        let compile = |form| fixed(packets::<T, WARPS, SUMS>, form).compile(&self.compiler);
-        let name = format!("packets-{SUMS}");
-        let kernel = self.kernel::<T, PacketHandles<T>>(&name, plan.form, compile)?;
+        let compile = |form| fixed(packets::<T, WARPS>, form).compile(&self.compiler);
+        let kernel = self.kernel::<T, PacketHandles<T>>("packets", plan.form, compile)?;
         let key = (TypeId::of::<()>(), "packets".to_owned());
         let staging = self.kept(key, || PacketStaging::new(&self.world))?;
-        let words = |elements: i64| (elements * size_of::<T>() as i64 / 4) as i32;
         let [x_step, out_step] = call.steps();
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
             (
@@ -321,9 +335,38 @@ impl Collectives {
                 self.limit(),
                 self.world.late(rank),
                 rank as i32,
-                words(call.len as i64),
-                words(x_step),
-                words(out_step),
+                words::<T>(call.len as i64),
+                words::<T>(x_step),
+                words::<T>(out_step),
+            )
+        })?;
+        Ok(())
+    }
+
+    fn sentinel<T: Reduced, const WARPS: usize, const TWO_SHOT: bool>(
+        &self,
+        call: &Call<'_, T>,
+        plan: &Plan,
+    ) -> Result<()> {
+        let compile =
+            |form| fixed(sentinel_sum::<T, WARPS, TWO_SHOT>, form).compile(&self.compiler);
+        let name = format!("sentinel-{TWO_SHOT}");
+        let kernel = self.kernel::<T, SentinelHandles<T>>(&name, plan.form, compile)?;
+        let make = || PacketStaging::of_sentinels(&self.world, TWO_SHOT);
+        let staging = self.kept((TypeId::of::<()>(), name), make)?;
+        let [x_step, _] = call.steps();
+        kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
+            (
+                call.x[rank],
+                call.out[rank],
+                staging.packets.part(rank),
+                staging.packets.peers(rank),
+                staging.epochs.part(rank),
+                self.limit(),
+                self.world.late(rank),
+                rank as i32,
+                words::<T>(call.len as i64),
+                words::<T>(x_step),
             )
         })?;
         Ok(())

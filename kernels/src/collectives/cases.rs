@@ -7,6 +7,7 @@ use super::exchange::{SLOT_BYTES, SLOTS};
 use super::form::{Form, MOST_RANKS};
 use super::one_shot::one_shot;
 use super::packets::{PACKET_SLOTS, PACKETS, packets};
+use super::sentinel::{SENTINEL_SLOTS, WORDS, sentinel_sum, steps};
 use super::two_shot::two_shot;
 
 /// Warps of a CTA: few, so that the emulator has little to do. What is tuned has more.
@@ -192,20 +193,28 @@ fn two_shot_case<const WARPS: usize>(case: &mut Case, accesses: usize) -> CaseRe
     })
 }
 
+/// Three calls, so that slots are used again.
 fn packets_case<T: Float + DeviceElement, const WARPS: usize>(case: &mut Case) -> CaseResult {
     let (ranks, len) = (case.ranks(), case.size("len"));
     let form = Form {
         ranks,
         warps: WARPS,
         accesses: case.size("words"),
-        is_aligned: true,
+        is_aligned: false,
     };
     let words = len * size_of::<T>() / 4;
-    let ctas = words.div_ceil(32 * WARPS * form.accesses);
+    let ctas = words.div_ceil(form.packets());
+    let x: Vec<_> = (0..ranks)
+        .map(|rank| case.normal::<T>(&format!("x of rank {rank}"), [len]))
+        .collect();
     let staging = case.shared::<u64>(ctas * PACKET_SLOTS * ranks * PACKETS)?;
     let (epochs, late) = (case.shared::<i32>(ctas)?, case.shared::<i64>(1)?);
-    all_reduce_case::<T>(case, 3, |case, x, out| {
-        case.launch_on_ranks(fixed(packets::<T, WARPS, true>, form), grid(ctas), |rank| {
+    for call in 0..3 {
+        let of = |rank| format!("result {call} of rank {rank}");
+        let out: Vec<_> = (0..ranks)
+            .map(|rank| case.output::<T>(&of(rank), [ranks * len]))
+            .collect();
+        case.launch_on_ranks(fixed(packets::<T, WARPS>, form), grid(ctas), |rank| {
             (
                 &x[rank],
                 &out[rank],
@@ -217,24 +226,85 @@ fn packets_case<T: Float + DeviceElement, const WARPS: usize>(case: &mut Case) -
                 rank as i32,
                 words as i32,
                 0,
+                words as i32,
+            )
+        })?;
+        for out in &out {
+            case.expect(out, |[i]: [usize; 1]| x[i / len][i % len], Exactly)?;
+        }
+    }
+    Ok(())
+}
+
+#[case(sizes(ranks = [2, 8], len = [1030, 300], words = [1, 1]))]
+fn all_gather_packets_bf16(case: &mut Case) -> CaseResult {
+    packets_case::<bf16, WARPS>(case)
+}
+
+#[case(sizes(ranks = [4], len = [130], words = [2]))]
+fn all_gather_packets_f32(case: &mut Case) -> CaseResult {
+    packets_case::<f32, WARPS>(case)
+}
+
+/// Five calls, so that slots are used again behind the one that is emptied.
+fn sentinel_case<T: Float + DeviceElement, const WARPS: usize, const TWO_SHOT: bool>(
+    case: &mut Case,
+) -> CaseResult {
+    let (ranks, len) = (case.ranks(), case.size("len"));
+    let words = len * size_of::<T>() / 4;
+    let form = Form {
+        ranks,
+        warps: WARPS,
+        accesses: case.size("words"),
+        is_aligned: words.is_multiple_of(4),
+    };
+    let of_cta = 2 * form.packets() * if TWO_SHOT { ranks } else { 1 };
+    let ctas = words.div_ceil(of_cta);
+    let places = ctas * SENTINEL_SLOTS * ranks * steps(TWO_SHOT) * WORDS;
+    let staging = case.shared::<u64>(places)?;
+    let (epochs, late) = (case.shared::<i32>(ctas * WORDS)?, case.shared::<i64>(1)?);
+    all_reduce_case::<T>(case, 5, |case, x, out| {
+        let kernel = fixed(sentinel_sum::<T, WARPS, TWO_SHOT>, form);
+        case.launch_on_ranks(kernel, grid(ctas), |rank| {
+            (
+                &x[rank],
+                &out[rank],
+                staging.part(rank),
+                staging.peers(rank),
+                epochs.part(rank),
+                LIMIT,
+                late.part(rank),
+                rank as i32,
+                words as i32,
                 0,
             )
         })
     })
 }
 
-#[case(sizes(ranks = [2, 8], len = [1030, 300], words = [1, 1]))]
-fn all_reduce_packets_bf16(case: &mut Case) -> CaseResult {
-    packets_case::<bf16, WARPS>(case)
+#[case(sizes(ranks = [2, 3], len = [1030, 600], words = [1, 1]))]
+fn all_reduce_sentinel_bf16(case: &mut Case) -> CaseResult {
+    sentinel_case::<bf16, WARPS, false>(case)
 }
 
-#[case(sizes(ranks = [4], len = [130], words = [2]))]
-fn all_reduce_packets_f32(case: &mut Case) -> CaseResult {
-    packets_case::<f32, WARPS>(case)
+#[case(sizes(ranks = [4], len = [301], words = [2]))]
+fn all_reduce_sentinel_f32(case: &mut Case) -> CaseResult {
+    sentinel_case::<f32, WARPS, false>(case)
+}
+
+#[case(sizes(ranks = [2, 3], len = [1100, 701], words = [1, 2]))]
+fn all_reduce_sentinel_two_shot_f32(case: &mut Case) -> CaseResult {
+    sentinel_case::<f32, WARPS, true>(case)
 }
 
 /// As [`all_reduce_one_shot_tuned`], of few bytes.
-#[case(sizes(ranks = [2, 4, 8], len = [1030, 300, 300], words = [1, 1, 1]))]
-fn all_reduce_packets_tuned(case: &mut Case) -> CaseResult {
-    packets_case::<bf16, 8>(case)
+#[case(sizes(ranks = [2, 2, 4, 4, 8], len = [2064, 2062, 600, 602, 600], words = [1, 1, 1, 1, 1]))]
+fn all_reduce_sentinel_tuned(case: &mut Case) -> CaseResult {
+    sentinel_case::<bf16, 8, false>(case)
+}
+
+/// As [`all_reduce_one_shot_tuned`], of few bytes, in two steps.
+#[case(sizes(ranks = [2, 4, 8], len = [4200, 4200, 600], words = [2, 1, 1]))]
+fn all_reduce_sentinel_two_shot_tuned(case: &mut Case) -> CaseResult {
+    sentinel_case::<bf16, 8, true>(case)
 }

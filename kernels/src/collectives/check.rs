@@ -8,6 +8,7 @@ use super::exchange::SLOT_BYTES;
 use super::form::MOST_RANKS;
 use super::packets::PACKETS;
 use super::plan::{Need, Operation, Plan, Variant};
+use super::sentinel::WORDS;
 
 /// The tensors of all ranks.
 pub(super) type OfRanks<'a, T> = &'a [&'a Buffer<T>];
@@ -170,22 +171,29 @@ const MOST_ACCESSES: usize = 16;
 pub(super) fn check_plan(need: &Need, plan: &Plan) -> Result<()> {
     let (form, most) = (plan.form, need.most_ctas(plan.variant));
     let warps: &[usize] = match plan.variant {
-        Variant::Packets => &[8],
+        Variant::Packets | Variant::Sentinel | Variant::SentinelTwoShot => &[8],
         Variant::OneShot => &[8, 16],
         Variant::TwoShot => &[16],
     };
     let room = || match plan.variant {
         Variant::Packets => form.packets() <= PACKETS,
+        Variant::Sentinel | Variant::SentinelTwoShot => form.packets() <= WORDS,
         Variant::OneShot | Variant::TwoShot => form.chunk_bytes() <= SLOT_BYTES,
     };
     let is_form = form.ranks == need.ranks
         && (1..=MOST_ACCESSES).contains(&form.accesses)
         && warps.contains(&form.warps);
-    let is_whole = || need.form(form.warps, form.accesses).is_aligned || !form.is_aligned;
+    let is_whole = || need.is_aligned(plan.variant) || !form.is_aligned;
     // A CTA without a chunk would signal and leave its epoch as it is.
     let chunks = |pieces: usize| need.bytes().div_ceil(form.chunk_bytes() * pieces).max(1);
+    let is_few = || {
+        let ctas = need.few_ctas(plan.variant, form);
+        need.bytes().is_multiple_of(4) && plan.ctas == ctas
+    };
     let computes = || match plan.variant {
-        Variant::Packets => need.bytes().is_multiple_of(4) && plan.ctas == need.packet_ctas(form),
+        Variant::Packets => is_few() && !need.operation.sums(),
+        Variant::Sentinel => is_few() && need.operation.sums(),
+        Variant::SentinelTwoShot => is_few() && need.operation == Operation::AllReduce,
         Variant::OneShot => plan.ctas <= chunks(1),
         Variant::TwoShot => {
             need.operation == Operation::AllReduce && plan.ctas <= chunks(need.ranks)

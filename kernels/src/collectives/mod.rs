@@ -1,8 +1,9 @@
 //! Collectives over the ranks of a world: all-reduce, reduce-scatter, all-gather, all-to-all.
 //!
-//! [`Collectives`] is what a program calls: it checks the tensors of all ranks, chooses a kernel by a model ([`plan`]), and launches it on all of them. [`packets`] is for few bytes,
-//! [`two_shot`] for all-reduce of many bytes over more than two ranks, [`one_shot`] for everything else.
+//! [`Collectives`] is what a program calls: it checks the tensors of all ranks, chooses a kernel by a model ([`plan`]), and launches it on all of them. [`sentinel`] sums few bytes and
+//! [`packets`] moves few bytes, [`two_shot`] is for all-reduce of many bytes over more than two ranks, [`one_shot`] for everything else.
 
+mod arrivals;
 mod call;
 mod call_rows;
 mod cases;
@@ -16,6 +17,7 @@ pub mod one_shot;
 pub mod packets;
 pub mod plan;
 pub mod rows;
+pub mod sentinel;
 pub mod two_shot;
 mod workspace;
 

@@ -53,12 +53,16 @@ impl Operation {
 /// How data and signals travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
-    /// Each word with the number of its step: twice the bytes, and no signal ([`packets`](super::packets)).
+    /// Each word with the number of its step: twice the bytes, and no signal ([`packets`](super::packets)). No sums.
     Packets,
     /// All that others need in one step ([`one_shot`](super::one_shot)).
     OneShot,
     /// A sum by the rank that a piece belongs to, which sends it to the others ([`two_shot`](super::two_shot)).
     TwoShot,
+    /// Words that say by themselves that they have arrived: as many bytes as there are, and no signal ([`sentinel`](super::sentinel)). Only sums.
+    Sentinel,
+    /// The same in two steps, as [`TwoShot`](Variant::TwoShot).
+    SentinelTwoShot,
 }
 
 /// What a call needs: sizes that decide which kernel runs.
@@ -107,8 +111,8 @@ impl fmt::Display for Plan {
     }
 }
 
-/// What a launch takes before the first byte, in microseconds, by variant: measured between two H100, launches back to back (`bench/results/several_gpus.md`).
-pub(crate) const START_US: [f64; 3] = [2.6, 5.0, 9.0];
+/// What a launch takes before the first byte, in microseconds, by variant: measured between two H100 and, of sentinels, two H200, launches back to back (`bench/results/several_gpus.md`).
+pub(crate) const START_US: [f64; 5] = [2.6, 5.0, 9.0, 2.2, 3.2];
 
 /// Bytes that a rank sends in a microsecond, measured there.
 pub(crate) const BYTES_PER_US: f64 = 335e3;
@@ -119,15 +123,18 @@ impl Need {
         if self.len == 0 || self.ranks == 0 || self.ranks > MOST_RANKS {
             return None;
         }
-        let plans = [self.packets(), Some(self.one_shot()), self.two_shot()];
-        let plans = plans.into_iter().flatten();
+        let few = [self.packets(), self.sentinel(), self.sentinel_two_shot()];
+        let many = [Some(self.one_shot()), self.two_shot()];
+        let plans = few.into_iter().chain(many).flatten();
         plans.min_by(|a, b| a.modelled_us.total_cmp(&b.modelled_us))
     }
 
     /// CTAs of a launch at most, which wait for those of other ranks and so all run at a time.
     pub(super) fn most_ctas(&self, variant: Variant) -> usize {
         match variant {
-            Variant::Packets => MOST_PACKET_CTAS.min(4 * self.multiprocessors),
+            Variant::Packets | Variant::Sentinel | Variant::SentinelTwoShot => {
+                MOST_PACKET_CTAS.min(4 * self.multiprocessors)
+            }
             Variant::OneShot | Variant::TwoShot => MOST_CTAS.min(2 * self.multiprocessors),
         }
     }
@@ -137,14 +144,20 @@ impl Need {
     }
 
     pub(super) fn form(&self, warps: usize, accesses: usize) -> Form {
-        let [of_x, of_result] = self.operation.pieces(self.ranks);
-        let is_whole = self.bytes().is_multiple_of(16);
         Form {
             ranks: self.ranks,
             warps,
             accesses,
-            is_aligned: is_whole || of_x.max(of_result) == 1,
+            is_aligned: self.is_aligned(Variant::OneShot),
         }
+    }
+
+    /// Whether pieces begin at multiples of 16 bytes. Sums of words of 64 bits also end at one.
+    pub(super) fn is_aligned(&self, variant: Variant) -> bool {
+        let [of_x, of_result] = self.operation.pieces(self.ranks);
+        let is_whole = self.bytes().is_multiple_of(16);
+        let ends_anywhere = !matches!(variant, Variant::Sentinel | Variant::SentinelTwoShot);
+        is_whole || (ends_anywhere && of_x.max(of_result) == 1)
     }
 
     fn of(&self, variant: Variant, form: Form, ctas: usize, sent_bytes: usize) -> Plan {
@@ -158,24 +171,48 @@ impl Need {
         }
     }
 
-    /// Whole words, as many as the CTAs have room for.
-    fn packets(&self) -> Option<Plan> {
-        if !self.bytes().is_multiple_of(4) {
-            return None;
-        }
-        // A word for each thread: with more of them, polls of one thread follow each other, and signals are faster.
-        let form = self.form(8, 1);
-        let ctas = self.packet_ctas(form);
-        if ctas > self.most_ctas(Variant::Packets) {
-            return None;
-        }
-        let sent = 2 * self.bytes() * (self.ranks - 1);
-        Some(self.of(Variant::Packets, form, ctas, sent))
+    /// A plan of whole words, so many for each thread, if the CTAs have room for them.
+    fn few(&self, variant: Variant, accesses: usize, sent_bytes: usize) -> Option<Plan> {
+        let form = Form {
+            is_aligned: self.is_aligned(variant),
+            ..self.form(8, accesses)
+        };
+        let ctas = self.few_ctas(variant, form);
+        let fits = self.bytes().is_multiple_of(4) && ctas <= self.most_ctas(variant);
+        fits.then(|| self.of(variant, form, ctas, sent_bytes))
     }
 
-    /// CTAs of which each sends its packets at once.
-    pub(super) fn packet_ctas(&self, form: Form) -> usize {
-        (self.bytes() / 4).div_ceil(form.packets().max(1))
+    /// CTAs of which each sends its words at once.
+    pub(super) fn few_ctas(&self, variant: Variant, form: Form) -> usize {
+        let (word_bytes, pieces) = match variant {
+            Variant::Sentinel => (8, 1),
+            Variant::SentinelTwoShot => (8, self.ranks),
+            _ => (4, 1),
+        };
+        self.bytes()
+            .div_ceil((word_bytes * pieces * form.packets()).max(1))
+    }
+
+    fn packets(&self) -> Option<Plan> {
+        let sent = 2 * self.bytes() * (self.ranks - 1);
+        let plan = self.few(Variant::Packets, 1, sent)?;
+        (!self.operation.sums()).then_some(plan)
+    }
+
+    fn sentinel(&self) -> Option<Plan> {
+        let sent = self.bytes() * (self.ranks - 1);
+        let plan = self.few(Variant::Sentinel, 1, sent)?;
+        self.operation.sums().then_some(plan)
+    }
+
+    /// Between two ranks it is for what one word for each thread of one step has no room for.
+    fn sentinel_two_shot(&self) -> Option<Plan> {
+        if self.operation != Operation::AllReduce || self.ranks < 2 {
+            return None;
+        }
+        let sent = 2 * self.bytes() * (self.ranks - 1) / self.ranks;
+        let of = |accesses| self.few(Variant::SentinelTwoShot, accesses, sent);
+        of(1).or_else(|| of(2))
     }
 
     fn one_shot(&self) -> Plan {
@@ -220,9 +257,11 @@ mod tests {
     fn few_bytes_go_as_packets_and_many_in_as_few_bytes_as_can_be() {
         let variant = |ranks, len| plan(ranks, len).map(|plan| plan.variant);
         assert_eq!(variant(2, 0), None);
-        assert_eq!(variant(2, 4096), Some(Variant::Packets));
+        assert_eq!(variant(2, 4096), Some(Variant::Sentinel));
+        assert_eq!(variant(8, 1 << 18), Some(Variant::SentinelTwoShot));
         // No whole words.
         assert_eq!(variant(2, 4097), Some(Variant::OneShot));
+        assert_eq!(variant(2, 1 << 21), Some(Variant::SentinelTwoShot));
         assert_eq!(variant(2, 1 << 25), Some(Variant::OneShot));
         assert_eq!(variant(8, 1 << 25), Some(Variant::TwoShot));
         assert_eq!(variant(17, 1024), None);
@@ -234,8 +273,8 @@ mod tests {
             for len in (0..28).map(|log2| (1_usize << log2) + 6) {
                 let plan = plan(ranks, len).expect("there is something to do");
                 let room = match plan.variant {
-                    Variant::Packets => MOST_PACKET_CTAS,
-                    _ => MOST_CTAS,
+                    Variant::OneShot | Variant::TwoShot => MOST_CTAS,
+                    _ => MOST_PACKET_CTAS,
                 };
                 assert!((1..=room).contains(&plan.ctas), "{plan}");
             }

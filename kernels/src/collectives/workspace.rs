@@ -8,6 +8,7 @@ use super::exchange::{SLOT_BYTES, SLOTS};
 use super::form::MOST_RANKS;
 use super::packets::{PACKET_SLOTS, PACKETS};
 use super::plan::{MOST_CTAS, MOST_PACKET_CTAS};
+use super::sentinel::{SENTINEL_SLOTS, WORDS, steps};
 
 /// Staging of launches that signal, for one element type, with counts of its own.
 pub(super) struct Staging<T> {
@@ -41,6 +42,15 @@ impl PacketStaging {
             epochs: world.symmetric(MOST_PACKET_CTAS)?,
         })
     }
+
+    /// Of sums, in one step or two.
+    pub(super) fn of_sentinels(world: &World, is_two_shot: bool) -> Result<PacketStaging> {
+        let slots = MOST_PACKET_CTAS * SENTINEL_SLOTS * world.ranks() * steps(is_two_shot);
+        Ok(PacketStaging {
+            packets: world.symmetric(slots * WORDS)?,
+            epochs: world.symmetric(MOST_PACKET_CTAS * WORDS)?,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -63,10 +73,12 @@ mod tests {
         let of_packets = format!(
             "PACKETS, PACKET_SLOTS, MOST_PACKET_CTAS = {PACKETS}, {PACKET_SLOTS}, {MOST_PACKET_CTAS}"
         );
-        let [packets, one, two] = START_US;
-        let model =
-            format!("START_US, BYTES_PER_US = ({packets:?}, {one:?}, {two:?}), {BYTES_PER_US:?}");
-        for said in [sizes, of_packets, model] {
+        let of_sentinels = format!("WORDS, SENTINEL_SLOTS = {WORDS}, {SENTINEL_SLOTS}");
+        let [packets, one, two, sentinel, sentinel_two] = START_US;
+        let model = format!(
+            "START_US, BYTES_PER_US = ({packets:?}, {one:?}, {two:?}, {sentinel:?}, {sentinel_two:?}), {BYTES_PER_US:?}"
+        );
+        for said in [sizes, of_packets, of_sentinels, model] {
             assert!(text.contains(&said), "{said}");
         }
     }

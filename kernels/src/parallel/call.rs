@@ -169,7 +169,7 @@ impl<'w> Parallel<'w> {
     /// `C[M, N] = Σ A[M, K] · B[K, N]` over P ranks, each of which has its own A and B and gets the whole sum: the same bits on all of them, in every run.
     ///
     /// [`reduce_plans`](Parallel::reduce_plans) says which kernel it is. Of few rows each rank sends what it has, rounded to the element type, to all others at once, and all add in f32 in the order of ranks; more of
-    /// them are added as by [`multiply_scatter`](Parallel::multiply_scatter), which wants a multiple of P rows.
+    /// them are added as by [`multiply_scatter`](Parallel::multiply_scatter), for which A and C are copied where their rows are no multiple of P.
     ///
     /// # Errors
     /// As for [`gather_multiply`](Parallel::gather_multiply).
@@ -194,7 +194,7 @@ impl<'w> Parallel<'w> {
         options: &Options<'_, T>,
     ) -> Result<()> {
         let call = Checked::of(self.world, Kind::Reduce, [a, b], c, options)?;
-        match call.reduce_plans()?.first() {
+        match call.reduce_plans().first() {
             Some(plan) if !call.is_empty() => self.reduce(&call, plan, ([a, b], c, options)),
             _ => Ok(()),
         }
@@ -214,7 +214,7 @@ impl<'w> Parallel<'w> {
         if call.is_empty() {
             return Ok(Vec::new());
         }
-        call.reduce_plans()
+        Ok(call.reduce_plans())
     }
 
     /// [`multiply_reduce_with`](Parallel::multiply_reduce_with) by one of the [plans](Parallel::reduce_plans): to find out which is the fastest.
@@ -232,7 +232,7 @@ impl<'w> Parallel<'w> {
         if call.is_empty() {
             return Ok(());
         }
-        expect_plan(&call.reduce_plans()?, plan)?;
+        expect_plan(&call.reduce_plans(), plan)?;
         self.reduce(&call, plan, ([a, b], c, options))
     }
 

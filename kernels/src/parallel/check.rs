@@ -45,7 +45,7 @@ fn expect(
 pub(super) struct Checked {
     kind: Kind,
     pub(super) ranks: usize,
-    /// Rows of a rank, N and K.
+    /// Rows of a rank, N and K. Of a sum on all ranks whose rows are not divided evenly there are more of them than rows.
     pub(super) size: [usize; 3],
     /// Rows of A.
     rows: usize,
@@ -175,7 +175,7 @@ impl Checked {
         expect(depth == k, "b", found, format!("{k}, the columns of a"))?;
         let (m, of_c) = match kind {
             Kind::Gather => (rows, [ranks * rows, n]),
-            Kind::Reduce => (rows / ranks, [rows, n]),
+            Kind::Reduce => (rows.div_ceil(ranks), [rows, n]),
             Kind::Scatter => {
                 expect_division(rows, ranks)?;
                 (rows / ranks, [rows / ranks, n])
@@ -233,15 +233,21 @@ impl Checked {
         self.rows == 0 || self.size[1] == 0
     }
 
+    /// Of kernels that divide the rows.
     fn sides(&self) -> [Side; 2] {
         let [a, b] = self.taken[0].map(Taken::side);
         [
             Side {
                 is_batched: self.kind != Kind::Gather,
-                ..a
+                is_mn_major: a.is_mn_major && self.is_even(),
             },
             b,
         ]
+    }
+
+    /// Whether all ranks have as many rows; else A and C are copied to where there is room for more.
+    fn is_even(&self) -> bool {
+        self.kind != Kind::Reduce || self.rows == self.ranks * self.size[0]
     }
 
     pub(super) fn form<E>(&self, tile: ManyTile, epilogue: E) -> Form<ManyTile, E> {
@@ -264,19 +270,14 @@ impl Checked {
     }
 
     /// The ways to reduce it, the fastest first.
-    pub(super) fn reduce_plans(&self) -> Result<Vec<ReducePlan>> {
+    pub(super) fn reduce_plans(&self) -> Vec<ReducePlan> {
         let summed = Summed {
             size: self.whole(),
             ranks: self.ranks,
-            is_mn_major: self.sides().map(|side| side.is_mn_major),
+            is_mn_major: self.taken[0].map(|taken| taken.side().is_mn_major),
             multiprocessors: self.multiprocessors,
         };
-        let plans = summed.plans();
-        if plans.is_empty() {
-            // Few rows are divided in any way.
-            expect_division(self.rows, self.ranks)?;
-        }
-        Ok(plans)
+        summed.plans()
     }
 
     /// How it is computed.
@@ -305,24 +306,31 @@ impl Checked {
             results: Vec::with_capacity(self.ranks),
             residuals: Vec::new(),
         };
+        let more_rows = (stores_by_tma && !self.is_even()).then(|| self.ranks * self.size[0]);
         // TMA stores write whole units.
         let ends_early = stores_by_tma && !self.size[1].is_multiple_of(unit::<T>());
         for (rank, products) in products.iter().enumerate() {
             let (stream, [of_a, of_b]) = (world.stream(rank), self.factors[rank]);
             let [a_taken, b_taken] = self.taken[rank];
-            let a = products.factor(stream, (Role::X, a[rank].source()), (of_a, a_taken))?;
+            let (a, own) = ((Role::X, a[rank].source()), of_a);
+            let a = match more_rows {
+                Some(rows) => products.longer(stream, a, own, (rows, true))?,
+                None => products.factor(stream, a, (own, a_taken))?,
+            };
             let b = products.factor(stream, (Role::Y, b[rank].source()), (of_b, b_taken))?;
             let (c, own) = ((Role::Result, c[rank].source()), self.results[rank]);
             placed.factors.push([a, b]);
-            placed.results.push(if ends_early {
-                products.apart(stream, c, own, false)?
-            } else {
-                products.placed(stream, c, own, false)?
+            placed.results.push(match more_rows {
+                Some(rows) => products.longer(stream, c, own, (rows, false))?,
+                None if ends_early => products.apart(stream, c, own, false)?,
+                None => products.placed(stream, c, own, false)?,
             });
             if let (Some(views), Some(matrices)) = (options.residual, &self.residuals) {
-                let residual = (Role::Source, views[rank].source());
-                let residual = products.placed(stream, residual, matrices[rank], true)?;
-                placed.residuals.push(residual);
+                let (residual, own) = ((Role::Source, views[rank].source()), matrices[rank]);
+                placed.residuals.push(match more_rows {
+                    Some(rows) => products.longer(stream, residual, own, (rows, true))?,
+                    None => products.placed(stream, residual, own, true)?,
+                });
             }
         }
         Ok(placed)

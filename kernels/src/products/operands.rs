@@ -221,6 +221,38 @@ impl Products {
         })
     }
 
+    /// A matrix in a workspace that has more rows, of which nothing is known; it is copied there if it is read. Nothing along K counts as one zero.
+    pub(crate) fn longer<O: Stored>(
+        &self,
+        stream: &Stream,
+        (role, buffer): (Role, &Buffer<O>),
+        matrix: Matrix,
+        (rows, is_read): (usize, bool),
+    ) -> Result<InRows<O>> {
+        let [own_rows, columns] = matrix.shape;
+        let is_there = columns > 0;
+        let place = Matrix::padded(
+            Matrix {
+                shape: [rows, columns.max(1)],
+                ..matrix
+            },
+            size_of::<O>(),
+        );
+        let workspace = self.zeroed_workspace::<O>(stream, role, place.room()[1])?;
+        if is_read {
+            let own = Matrix {
+                shape: [own_rows, columns.max(1)],
+                ..place
+            };
+            let from = is_there.then_some((buffer, matrix));
+            self.copy(stream, from, (&*workspace, own))?;
+        }
+        Ok(InRows {
+            copy: Some(workspace),
+            place,
+        })
+    }
+
     /// The result and what is added to it, in rows; the result apart if its rows end within what TMA stores write.
     pub(super) fn stored<O: Stored>(
         &self,

@@ -8,7 +8,7 @@ use super::check::{Tensors, check};
 use super::options::RingOptions;
 use super::plan::Need;
 use super::send::row_of;
-use super::table::{RingHandles, instances};
+use super::table::{RingHandles, arguments, instances};
 use crate::attention::call::View;
 use crate::attention::plan::Tile;
 use crate::attention::table::{Instance, Operand};
@@ -90,45 +90,28 @@ impl Parallel<'_> {
             .unwrap_or(1.0 / (need.sizes.depths[0] as f32).sqrt());
         kernel.enqueue(world, ctas, |rank| {
             let elements = memory.elements.part(rank);
-            let seen = need.seen(instance.tile, rank);
-            (
-                in_chunks(&qkv[0][rank], need.chunks),
-                in_chunks(&qkv[1][rank], need.chunks),
-                in_chunks(&qkv[2][rank], need.chunks),
-                elements.view(received_k),
-                elements.view(received_v).with_offset(of_values),
-                in_pieces(&qkv[1][rank]),
-                in_pieces(&qkv[2][rank]),
-                in_chunks(&out[rank], need.chunks),
-                lse[rank],
-                counters.part(rank),
-                memory.elements.peers(rank),
-                memory.flags.part(rank),
-                memory.flags.peers(rank),
-                memory.launches.part(rank),
-                nanoseconds(self.limit),
-                world.late(rank),
-                rank as i32,
-                need.ranks as i32,
-                need.sizes.batch as i32,
-                need.sizes.heads as i32,
-                need.sizes.kv_heads as i32,
-                need.chunks as i32,
-                numbers.tokens as i32,
-                numbers.section as i32,
-                numbers.segment as i32,
-                numbers.together as i32,
-                numbers.pause,
-                seen[0],
-                seen[1],
-                seen[2],
-                seen[3],
-                seen[4],
-                seen[5],
-                seen[6],
-                seen[7],
-                seen[8],
-                scale * LOG2_E as f32,
+            arguments!(
+                [
+                    in_chunks(&qkv[0][rank], need.chunks),
+                    in_chunks(&qkv[1][rank], need.chunks),
+                    in_chunks(&qkv[2][rank], need.chunks),
+                    elements.view(received_k),
+                    elements.view(received_v).with_offset(of_values),
+                    in_pieces(&qkv[1][rank]),
+                    in_pieces(&qkv[2][rank]),
+                    in_chunks(&out[rank], need.chunks),
+                    lse[rank],
+                    counters.part(rank),
+                    memory.elements.peers(rank),
+                    memory.flags.part(rank),
+                    memory.flags.peers(rank),
+                    memory.launches.part(rank),
+                    nanoseconds(self.limit),
+                    world.late(rank),
+                ],
+                rank,
+                (need, numbers, instance.tile),
+                scale * LOG2_E as f32
             )
         })?;
         Ok(())

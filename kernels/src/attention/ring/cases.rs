@@ -5,7 +5,8 @@ use tilekit::{TensorSource, TensorView};
 
 use super::call::{extents_in_chunks, extents_in_pieces};
 use super::kernel::ring_attention;
-use super::plan::Need;
+use super::plan::{Need, Numbers};
+use super::table::arguments;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::plan::{Sizes, Tile};
 
@@ -214,64 +215,50 @@ where
     T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
     let of = OfRanks::<T>::new(case, [D, DV], CAUSAL, chunks);
-    let Need { sizes, ranks, .. } = of.need;
     let tile = Tile {
         rows: GROUPS * ROWS,
         keys: KEYS,
         pack: 1,
     };
-    let numbers = of.need.numbers(tile, case.size("ctas"));
+    let ctas = case.size("ctas");
+    let numbers = Numbers {
+        together: case.size("together"),
+        pause: PAUSE,
+        ..of.need.numbers(tile, ctas)
+    };
     let needed = of.need.shared(numbers.segment);
     let [received_k, received_v] = [0, 1].map(|side| of.need.received(side));
     let received = case.shared::<T>(needed.elements)?;
     let (flags, launches) = (case.shared::<i64>(needed.flags)?, case.shared::<u64>(1)?);
     let (late, counter) = (case.shared::<i64>(1)?, case.shared::<i32>(1)?);
     let kernel = ring_attention::<T, D, DV, GROUPS, KEYS, CAUSAL, TURNS>;
-    let [ctas, together] = ["ctas", "together"].map(|name| case.size(name));
     for _ in 0..case.size("launches") {
         case.launch_on_ranks(kernel, grid(ctas), |rank| {
-            let seen = of.need.seen(tile, rank);
-            (
-                in_chunks(of.q[rank].view(), chunks),
-                in_chunks(of.k[rank].view(), chunks),
-                in_chunks(of.v[rank].view(), chunks),
-                received.part(rank).view(received_k),
-                received
-                    .part(rank)
-                    .view(received_v)
-                    .with_offset(received_k.iter().product()),
-                in_pieces(of.k[rank].view()),
-                in_pieces(of.v[rank].view()),
-                in_chunks(of.out[rank].view(), chunks),
-                &of.lse[rank],
-                counter.part(rank),
-                received.peers(rank),
-                flags.part(rank),
-                flags.peers(rank),
-                launches.part(rank),
-                LIMIT,
-                late.part(rank),
-                rank as i32,
-                ranks as i32,
-                sizes.batch as i32,
-                sizes.heads as i32,
-                sizes.kv_heads as i32,
-                chunks as i32,
-                numbers.tokens as i32,
-                numbers.section as i32,
-                numbers.segment as i32,
-                together as i32,
-                PAUSE,
-                seen[0],
-                seen[1],
-                seen[2],
-                seen[3],
-                seen[4],
-                seen[5],
-                seen[6],
-                seen[7],
-                seen[8],
-                (of.scale() * LOG2_E) as f32,
+            arguments!(
+                [
+                    in_chunks(of.q[rank].view(), chunks),
+                    in_chunks(of.k[rank].view(), chunks),
+                    in_chunks(of.v[rank].view(), chunks),
+                    received.part(rank).view(received_k),
+                    received
+                        .part(rank)
+                        .view(received_v)
+                        .with_offset(received_k.iter().product()),
+                    in_pieces(of.k[rank].view()),
+                    in_pieces(of.v[rank].view()),
+                    in_chunks(of.out[rank].view(), chunks),
+                    &of.lse[rank],
+                    counter.part(rank),
+                    received.peers(rank),
+                    flags.part(rank),
+                    flags.peers(rank),
+                    launches.part(rank),
+                    LIMIT,
+                    late.part(rank),
+                ],
+                rank,
+                (of.need, numbers, tile),
+                (of.scale() * LOG2_E) as f32
             )
         })?;
     }

@@ -10,11 +10,11 @@ use crate::attention::mainloop::tiles::Tiles;
 use crate::parallel::mail::Mail;
 
 /// Registers of a consumer thread, and of a thread that loads or sends, for so many consumer warpgroups.
-fn registers(groups: usize, depth: usize) -> [u32; 2] {
-    match (groups, depth) {
-        (3, _) => [160, 32],
-        (_, 192 | 256) => [232, 40],
-        _ => [240, 24],
+fn registers(groups: usize) -> [u32; 2] {
+    match groups {
+        3 => [160, 32],
+        // The warp that loads waits and sends besides: with 24 registers it keeps more in local memory than what consumers need of the other 8.
+        _ => [232, 40],
     }
 }
 
@@ -30,7 +30,8 @@ fn registers(groups: usize, depth: usize) -> [u32; 2] {
 /// Heads of a `section` are computed together; `counter` is 0 before and after. `flags` has a number for each rank at most, and behind them one for each `segment` of tokens of each chunk
 /// of other ranks and head of K and V. `launches` is one number of this rank. A wait for other ranks ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for.
 /// `of_chunk` blocks of keys begin in a chunk. `own`, `all`, `before` and `behind` are whole blocks and the keys behind them: of a chunk, of the chunks of one kind of all other ranks, of those of ranks before
-/// this one, which first chunks see under a causal mask, and of those behind it, whose second chunks second chunks see. Without `CAUSAL`, `before` is `all`.
+/// this one, which first chunks see under a causal mask, and of those behind it, whose second chunks second chunks see. Without `CAUSAL`, `before` is `all`. A chunk of queries has `tiles_of_chunk` tiles, a head
+/// `tiles_of_head`, and all heads `tiles`.
 ///
 /// `together` heads of K and V are sent together; a warp that sends rests for `pause` nanoseconds behind each piece of those that come later.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
@@ -81,10 +82,13 @@ pub fn ring_attention<
     before_rest: i32,
     behind_blocks: i32,
     behind_rest: i32,
+    tiles_of_chunk: i32,
+    tiles_of_head: i32,
+    tiles: i32,
     log2_scale: f32,
 ) {
     assume((batch > 0) & (heads > 0) & (kv_heads > 0) & (chunks > 0) & (tokens > 0));
-    assume((segment > 0) & (together > 0));
+    assume((segment > 0) & (together > 0) & (tiles_of_chunk > 0));
     let limit = WaitLimit { ns: limit, late };
     let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], limit);
     let queries = GROUPS * ROWS;
@@ -98,7 +102,8 @@ pub fn ring_attention<
         maps: [q, k, v, all_k, all_v],
         out,
         lse,
-        tiles: Tiles::new(cdiv(tokens, queries) * chunks, heads * batch, section),
+        tiles: Tiles::new(tiles_of_head, heads * batch, section),
+        of_tiles: [tiles_of_chunk, tiles],
         heads,
         kv_heads,
         log2_scale,
@@ -126,7 +131,7 @@ pub fn ring_attention<
         keys: KEYS,
         turns: TURNS,
         is_lazy: CAUSAL && D == 64,
-        registers: registers(GROUPS, D),
+        registers: registers(GROUPS),
     };
     attend::<T, Shards<T>, GROUPS>(problem, shape, counter);
 }

@@ -102,6 +102,18 @@ impl Need {
         numbers.map(|number| number as i32)
     }
 
+    /// Tiles of a chunk of queries, of a head and of all heads.
+    pub(super) fn tiles(&self, tile: Tile) -> [i32; 3] {
+        let of_chunk = (self.sizes.queries / self.chunks).div_ceil(tile.rows);
+        let of_head = self.chunks * of_chunk;
+        [
+            of_chunk,
+            of_head,
+            of_head * self.sizes.batch * self.sizes.heads,
+        ]
+        .map(|tiles| tiles as i32)
+    }
+
     /// A link that is full holds up the multiprocessors beside it, so that what is sent is spread over a part of the time: less than that until the first tiles need it.
     fn pause(&self, ctas: usize) -> i32 {
         /// Of the time of the launch, the part over which it is spread.

@@ -17,6 +17,8 @@ pub(super) struct Shards<T> {
     pub(super) out: TensorMap<T>,
     pub(super) lse: Ptr<f32>,
     pub(super) tiles: Tiles,
+    /// Tiles of a chunk of queries, and of all heads: from the host, as [`Seen`].
+    pub(super) of_tiles: [Scalar<i32>; 2],
     pub(super) heads: Scalar<i32>,
     pub(super) kv_heads: Scalar<i32>,
     pub(super) log2_scale: Scalar<f32>,
@@ -243,13 +245,13 @@ impl<T: Element> Problem<T> for Shards<T> {
     }
 
     fn count(self) -> Scalar<i32> {
-        self.tiles.count()
+        self.of_tiles[1]
     }
 
     #[device]
     fn tile(self, number: Scalar<i32>) -> ShardTile {
         let [block, line] = self.tiles.place(number);
-        let of_chunk = cdiv(self.sent.tokens, self.tile[0]);
+        let of_chunk = self.of_tiles[0];
         ShardTile {
             line,
             chunk: block / of_chunk,

@@ -6,7 +6,8 @@ use tilekit::report::fault_diagnostic;
 use tilekit::{Compiler, EmulatorOptions, Error, World};
 
 use super::kernel::ring_attention;
-use super::plan::Need;
+use super::plan::{Need, Numbers};
+use super::table::arguments;
 use crate::attention::plan::{Sizes, Tile};
 use crate::parallel::mail::MOST_RANKS;
 
@@ -46,7 +47,11 @@ fn attention_with_an_absent_rank(seed: u64) -> (Result<(), Error>, i64) {
         keys: 128,
         pack: 1,
     };
-    let numbers = need.numbers(tile, 1);
+    let numbers = Numbers {
+        together: 1,
+        pause: 0,
+        ..need.numbers(tile, 1)
+    };
     let needed = need.shared(numbers.segment);
     let tensor = |len: usize| world.symmetric::<bf16>(len).expect("memory");
     let [q, k, v, out] = [(); 4].map(|()| tensor(TOKENS * DEPTH));
@@ -59,52 +64,36 @@ fn attention_with_an_absent_rank(seed: u64) -> (Result<(), Error>, i64) {
     let pieces = [1, 1, TOKENS, 1, DEPTH];
     let [received_k, received_v] = [0, 1].map(|side| need.received(side));
     let ended = kernel.launch(&world, grid(1), |rank| {
-        let seen = (Need {
+        // What rank 1 waits for does not exist.
+        let need = Need {
             ranks: 2 - rank,
             ..need
-        })
-        .seen(tile, 0);
-        (
-            q.part(rank).view(shape),
-            k.part(rank).view(shape),
-            v.part(rank).view(shape),
-            received.part(rank).view(received_k),
-            received
-                .part(rank)
-                .view(received_v)
-                .with_offset(TOKENS * DEPTH),
-            k.part(rank).view(pieces),
-            v.part(rank).view(pieces),
-            out.part(rank).view(shape),
-            lse.part(rank),
-            counter.part(rank),
-            received.peers(rank),
-            flags.part(rank),
-            flags.peers(rank),
-            launches.part(rank),
-            SHORT,
-            world.late(rank),
-            0,
-            (2 - rank) as i32,
-            1,
-            1,
-            1,
-            1,
-            TOKENS as i32,
-            1,
-            numbers.segment as i32,
-            1,
-            0,
-            seen[0],
-            seen[1],
-            seen[2],
-            seen[3],
-            seen[4],
-            seen[5],
-            seen[6],
-            seen[7],
-            seen[8],
-            1.0,
+        };
+        arguments!(
+            [
+                q.part(rank).view(shape),
+                k.part(rank).view(shape),
+                v.part(rank).view(shape),
+                received.part(rank).view(received_k),
+                received
+                    .part(rank)
+                    .view(received_v)
+                    .with_offset(TOKENS * DEPTH),
+                k.part(rank).view(pieces),
+                v.part(rank).view(pieces),
+                out.part(rank).view(shape),
+                lse.part(rank),
+                counter.part(rank),
+                received.peers(rank),
+                flags.part(rank),
+                flags.peers(rank),
+                launches.part(rank),
+                SHORT,
+                world.late(rank),
+            ],
+            0_usize,
+            (need, numbers, tile),
+            1.0
         )
     });
     (ended, world.late(0).read(0..1).expect("it is read")[0])

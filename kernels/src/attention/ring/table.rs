@@ -21,8 +21,47 @@ pub(super) type RingHandles<T> = handles! {
     late: Ptr<i64>,
     rank ranks batch heads kv_heads chunks tokens section segment together pause: Scalar<i32>,
     of_chunk own_blocks own_rest all_blocks all_rest before_blocks before_rest behind_blocks behind_rest: Scalar<i32>,
+    tiles_of_chunk tiles_of_head tiles: Scalar<i32>,
     log2_scale: Scalar<f32>,
 };
+
+/// The arguments of `ring_attention` on a rank: tensors, memory and the limit of waits, then [`Need`](super::plan::Need), [`Numbers`](super::plan::Numbers) and tile, and the scale.
+macro_rules! arguments {
+    ([$($first:expr),+ $(,)?], $rank:expr, ($need:expr, $numbers:expr, $tile:expr), $scale:expr) => {{
+        let (rank, numbers) = ($rank, $numbers);
+        let (ranks, chunks, sizes) = ($need.ranks, $need.chunks, $need.sizes);
+        let (seen, tiles) = ($need.seen($tile, rank), $need.tiles($tile));
+        (
+            $($first,)+
+            rank as i32,
+            ranks as i32,
+            sizes.batch as i32,
+            sizes.heads as i32,
+            sizes.kv_heads as i32,
+            chunks as i32,
+            numbers.tokens as i32,
+            numbers.section as i32,
+            numbers.segment as i32,
+            numbers.together as i32,
+            numbers.pause,
+            seen[0],
+            seen[1],
+            seen[2],
+            seen[3],
+            seen[4],
+            seen[5],
+            seen[6],
+            seen[7],
+            seen[8],
+            tiles[0],
+            tiles[1],
+            tiles[2],
+            $scale,
+        )
+    }};
+}
+
+pub(super) use arguments;
 
 macro_rules! instances {
     ($($d:literal, $dv:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal;)*) => {

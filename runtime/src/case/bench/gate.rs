@@ -7,16 +7,19 @@ use crate::world::{Symmetric, World, WorldLaunch};
 
 /// Spins for some time, signals every rank, and waits for the signals of all. Counts only grow: the number of calls lies in memory. A rank
 /// that does not arrive within 10 s ends it by a trap.
+///
+/// The rank that arrived last would go on first, by as long as its signal takes to the others. So rank 0 then sends a word to each rank and back, tells all of them to go on, and rests for as
+/// long as that takes on its way.
 const GATE: &str = "
 .version 8.0
 .target sm_90a
 .address_size 64
-.visible .entry gate(.param .u64 nanoseconds, .param .u64 counts_of, .param .u64 own, .param .u64 calls, .param .u32 ranks)
+.visible .entry gate(.param .u64 nanoseconds, .param .u64 counts_of, .param .u64 own, .param .u64 calls, .param .u32 ranks, .param .u32 rank, .param .u64 words_of, .param .u64 words)
 .reqntid 1, 1, 1
 {
     .reg .pred %p<4>;
-    .reg .b32 %r<8>;
-    .reg .b64 %rd<12>;
+    .reg .b32 %r<12>;
+    .reg .b64 %rd<24>;
     ld.param.u64 %rd1, [nanoseconds];
     ld.param.u64 %rd2, [counts_of];
     ld.param.u64 %rd3, [own];
@@ -31,6 +34,7 @@ SPIN:
     ld.global.u32 %r2, [%rd4];
     add.u32 %r2, %r2, 1;
     st.global.u32 [%rd4], %r2;
+    mov.u32 %r5, %r2;
     mul.lo.u32 %r2, %r2, %r1;
     mov.u32 %r3, 0;
 SIGNAL:
@@ -42,14 +46,70 @@ SIGNAL:
     @%p2 bra SIGNAL;
 WAIT:
     ld.acquire.sys.global.u32 %r4, [%rd3];
-    sub.u32 %r5, %r4, %r2;
-    setp.ge.s32 %p3, %r5, 0;
-    @%p3 ret;
+    sub.u32 %r4, %r4, %r2;
+    setp.ge.s32 %p3, %r4, 0;
+    @%p3 bra HERE;
     mov.u64 %rd9, %globaltimer;
     sub.u64 %rd10, %rd9, %rd6;
     setp.lt.u64 %p3, %rd10, 10000000000;
     @%p3 bra WAIT;
     trap;
+HERE:
+    ld.param.u32 %r6, [rank];
+    ld.param.u64 %rd12, [words_of];
+    ld.param.u64 %rd13, [words];
+    setp.ne.u32 %p1, %r6, 0;
+    @%p1 bra FOLLOW;
+    mov.u32 %r3, 1;
+    mov.u64 %rd14, 0;
+TO_AND_FRO:
+    setp.ge.u32 %p1, %r3, %r1;
+    @%p1 bra GO;
+    mad.wide.u32 %rd15, %r3, 8, %rd12;
+    ld.global.u64 %rd15, [%rd15];
+    mad.wide.u32 %rd16, %r3, 4, %rd13;
+    mov.u64 %rd17, %globaltimer;
+    st.relaxed.sys.global.u32 [%rd15], %r5;
+FRO:
+    ld.relaxed.sys.global.u32 %r7, [%rd16+8];
+    setp.ne.u32 %p1, %r7, %r5;
+    @%p1 bra FRO;
+    mov.u64 %rd18, %globaltimer;
+    sub.u64 %rd18, %rd18, %rd17;
+    shr.u64 %rd18, %rd18, 1;
+    max.u64 %rd14, %rd14, %rd18;
+    add.u32 %r3, %r3, 1;
+    bra TO_AND_FRO;
+GO:
+    mov.u32 %r3, 1;
+TELL:
+    setp.ge.u32 %p1, %r3, %r1;
+    @%p1 bra TOLD;
+    mad.wide.u32 %rd15, %r3, 8, %rd12;
+    ld.global.u64 %rd15, [%rd15];
+    st.relaxed.sys.global.u32 [%rd15+4], %r5;
+    add.u32 %r3, %r3, 1;
+    bra TELL;
+TOLD:
+    mov.u64 %rd17, %globaltimer;
+REST:
+    mov.u64 %rd18, %globaltimer;
+    sub.u64 %rd18, %rd18, %rd17;
+    setp.lt.u64 %p1, %rd18, %rd14;
+    @%p1 bra REST;
+    ret;
+FOLLOW:
+    ld.relaxed.sys.global.u32 %r7, [%rd13];
+    setp.ne.u32 %p1, %r7, %r5;
+    @%p1 bra FOLLOW;
+    ld.global.u64 %rd15, [%rd12];
+    mad.wide.u32 %rd15, %r6, 4, %rd15;
+    st.relaxed.sys.global.u32 [%rd15+8], %r5;
+GONE:
+    ld.relaxed.sys.global.u32 %r7, [%rd13+4];
+    setp.ne.u32 %p1, %r7, %r5;
+    @%p1 bra GONE;
+    ret;
 }
 ";
 
@@ -62,12 +122,16 @@ pub(super) struct Gate {
     slow: WorldLaunch,
     /// Between launches that are on the streams already.
     quick: WorldLaunch,
-    _counts: [Symmetric<u32>; 2],
+    _counts: [Symmetric<u32>; 3],
 }
 
 impl Gate {
     pub(super) fn new(world: &World) -> Result<Gate> {
-        let counts = [world.symmetric::<u32>(1)?, world.symmetric::<u32>(1)?];
+        // A word each way for each rank, and one that says to go on.
+        let words = 2 + world.ranks();
+        let counts = [1, 1, words].map(|count| world.symmetric::<u32>(count));
+        let [own, calls, words] = counts;
+        let counts = [own?, calls?, words?];
         let nanoseconds = SPIN_NS * world.ranks() as u64;
         Ok(Gate {
             slow: launch(world, &counts, nanoseconds)?,
@@ -89,7 +153,7 @@ impl Gate {
 
 fn launch(
     world: &World,
-    [own, calls]: &[Symmetric<u32>; 2],
+    [own, calls, words]: &[Symmetric<u32>; 3],
     nanoseconds: u64,
 ) -> Result<WorldLaunch> {
     let shape = EntryShape {
@@ -101,6 +165,7 @@ fn launch(
         is_cooperative: true,
         parameters: None,
     };
+    let count = words.len() as u64;
     let of_rank = |(rank, device): (usize, &crate::device::Device)| {
         let entry = device.load_ptx(GATE)?.entry(shape.clone())?;
         let mut parameters = ParameterBlock::new();
@@ -114,6 +179,14 @@ fn launch(
             parameters.push_buffer(address, bytes);
         }
         parameters.push(&(world.ranks() as u32).to_le_bytes(), 4);
+        parameters.push(&(rank as u32).to_le_bytes(), 4);
+        let places = [words.table(rank).address(), words.part(rank).address()];
+        for (address, bytes) in places
+            .into_iter()
+            .zip([8 * world.ranks() as u64, 4 * count])
+        {
+            parameters.push_buffer(address, bytes);
+        }
         PreparedLaunch::new(&entry, grid(1u32), parameters)
     };
     let of_ranks = world.devices().iter().enumerate().map(of_rank);

@@ -20,7 +20,7 @@ pub(in crate::case) enum Track<'a> {
 /// What goes in front of a timed launch on GPUs.
 pub(super) enum Start {
     One(Box<PreparedLaunch>),
-    All(Gate),
+    All(Box<Gate>),
 }
 
 /// Recorded launches.
@@ -66,7 +66,7 @@ impl Track<'_> {
         }
         Ok(Some(match self {
             Track::One(stream) => Start::One(Box::new(spin(stream.device())?)),
-            Track::All(world) => Start::All(Gate::new(world)?),
+            Track::All(world) => Start::All(Box::new(Gate::new(world)?)),
         }))
     }
 

@@ -5,7 +5,7 @@
     y = collectives.all_reduce(x)
 
 They need the wheel of the exported collectives: `cargo tilekit -p tilekit-kernels export --to python collectives`. Sums are taken in float32 in the order of ranks and
-rounded once, so that all ranks have the same bits in every run. Few bytes go as packets, many in one step, or in two among more than two ranks, by the model of the Rust functions. Calls are put on the current stream and can be captured in a graph once one of their kind has run; the
+rounded once, so that all ranks have the same bits in every run. Few bytes go without signals, many in one step, or in two among more than two ranks, by the model of the Rust functions. Calls are put on the current stream and can be captured in a graph once one of their kind has run; the
 number of the call lies in memory of the GPU.
 """
 
@@ -19,17 +19,19 @@ import torch.distributed._symmetric_memory as symmetric_memory
 
 from ._instances import TYPES, package
 
-# Of `kernels/src/collectives/exchange.rs`, `packets.rs` and `plan.rs`, from which the kernels are made.
+# Of `kernels/src/collectives/exchange.rs`, `packets.rs`, `sentinel.rs` and `plan.rs`, from which the kernels are made.
 SLOTS, SLOT_BYTES, MOST_RANKS, MOST_CTAS = 4, 16384, 16, 264
 PACKETS, PACKET_SLOTS, MOST_PACKET_CTAS = 512, 2, 528
-# Microseconds before the first byte of packets, one shot and two shots, and bytes that a rank sends in one of them.
-START_US, BYTES_PER_US = (2.6, 5.0, 9.0), 335000.0
+WORDS, SENTINEL_SLOTS = 512, 4
+# Microseconds before the first byte of packets, one shot, two shots and sentinels in one step and in two, and bytes that a rank sends in one of them.
+START_US, BYTES_PER_US = (2.6, 5.0, 9.0, 2.2, 3.2), 335000.0
 
 
 class _Form(NamedTuple):
     """An instance of a kernel: what it is compiled for."""
 
     function: str
+    is_two_shot: bool
     is_ragged: bool
     warps: int
     accesses: int
@@ -66,7 +68,7 @@ class _Staging(NamedTuple):
 
 
 class _Packets(NamedTuple):
-    """The same of packets, for all element types."""
+    """The same of packets and sentinels, for all element types."""
 
     packets: torch.Tensor
     packets_of: torch.Tensor
@@ -81,13 +83,15 @@ def _instances() -> dict[tuple[torch.dtype, bool, int], list[_Form]]:
     for kernel in vars(package).values():
         native = getattr(kernel, "kernel", None)
         function, _, constants = repr(native).removeprefix("<kernel ").partition("<")
-        if function not in ("packets", "one_shot", "two_shot"):
+        if function not in ("packets", "one_shot", "two_shot", "sentinel_sum"):
             continue
-        element, _, *sums, form = constants.split(">")[0].split(", ")
+        element, _, *flag, form = constants.split(">")[0].split(", ")
+        adds = function != "packets" and (function, flag) != ("one_shot", ["false"])
         shape, *flags = form.split("+")
         ranks, warps, accesses = map(int, shape.split("x"))
-        instance = _Form(function, "ragged" in flags, warps, accesses, kernel)
-        found.setdefault((TYPES[element], sums != ["false"], ranks), []).append(instance)
+        is_two_shot = function == "two_shot" or (function, flag) == ("sentinel_sum", ["true"])
+        instance = _Form(function, is_two_shot, "ragged" in flags, warps, accesses, kernel)
+        found.setdefault((TYPES[element], adds, ranks), []).append(instance)
     return found
 
 
@@ -134,7 +138,7 @@ class Collectives:
         self.group = dist.group.WORLD if group is None else group
         self.rank, self.ranks = dist.get_rank(self.group), dist.get_world_size(self.group)
         self._staging: dict[torch.dtype, _Staging] = {}
-        self._packets: _Packets | None = None
+        self._packets: dict[tuple[str, bool], _Packets] = {}
         self._agreed: set[Any] = set()
 
     def all_reduce(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -180,9 +184,10 @@ class Collectives:
         plan = self._plan(about, x, sums, bytes_, x_step == 0 and sums)
         agree(self.group, self._agreed, about, (x.numel(), str(x.dtype)))
         form = plan.form
-        if form.function == "packets":
-            p = self._packets or self._made_packets(x.device)
+        if form.function in ("packets", "sentinel_sum"):
+            p = self._packets.get((form.function, form.is_two_shot)) or self._made_packets(form, x.device)
             words = [step * x.element_size() // 4 for step in (piece, x_step, piece)]
+            words = words if form.function == "packets" else words[:2]
             form.kernel(x, out, p.packets, p.packets_of, p.epochs, self._limit, p.late, self.rank, *words, grid=plan.ctas)
             return out
         s = self._staging.get(x.dtype) or self._made(x)
@@ -206,19 +211,27 @@ class Collectives:
         if not (form.is_ragged or is_one_piece or piece_bytes % 16 == 0):
             return None
         others = self.ranks - 1
-        if form.function == "packets":
-            ctas = -(-piece_bytes // (4 * form.packets))
-            if piece_bytes % 4 or ctas > min(MOST_PACKET_CTAS, 4 * multiprocessors):
+        if form.is_two_shot and (about != "all_reduce" or self.ranks < 2):
+            return None
+        sent = 2 * piece_bytes * others / self.ranks if form.is_two_shot else piece_bytes * others
+        if form.function in ("packets", "sentinel_sum"):
+            is_sum = form.function == "sentinel_sum"
+            of_cta = (8 if is_sum else 4) * form.packets * (self.ranks if form.is_two_shot else 1)
+            ctas = -(-piece_bytes // of_cta)
+            # Sums of words of 64 bits also end at a multiple of 16 bytes where they are not ragged.
+            is_whole = piece_bytes % (16 if is_sum and not form.is_ragged else 4) == 0
+            if not is_whole or ctas > min(MOST_PACKET_CTAS, 4 * multiprocessors):
                 return None
-            return _Plan(form, ctas, START_US[0] + 2 * piece_bytes * others / BYTES_PER_US)
+            start, sent = (START_US[4 if form.is_two_shot else 3], sent) if is_sum else (START_US[0], 2 * sent)
+            return _Plan(form, ctas, start + sent / BYTES_PER_US)
         most = min(MOST_CTAS, 2 * multiprocessors)
         if form.function == "one_shot":
             ctas = min(-(-piece_bytes // form.chunk_bytes), most)
-            return _Plan(form, ctas, START_US[1] + piece_bytes * others / BYTES_PER_US)
-        if about != "all_reduce" or self.ranks < 3:
+            return _Plan(form, ctas, START_US[1] + sent / BYTES_PER_US)
+        if self.ranks < 3:
             return None
         ctas = min(-(-piece_bytes // (form.chunk_bytes * self.ranks)), most)
-        return _Plan(form, ctas, START_US[2] + 2 * piece_bytes * others / self.ranks / BYTES_PER_US)
+        return _Plan(form, ctas, START_US[2] + sent / BYTES_PER_US)
 
     def _made(self, x: torch.Tensor) -> _Staging:
         """Memory of all ranks, which is zeros before any of them uses it."""
@@ -229,10 +242,14 @@ class Collectives:
         self._staging[x.dtype] = _Staging(own[0], of_ranks[0], own[1], of_ranks[1], epochs, late, handles)
         return self._staging[x.dtype]
 
-    def _made_packets(self, device: torch.device) -> _Packets:
-        count = MOST_PACKET_CTAS * PACKET_SLOTS * self.ranks * PACKETS
+    def _made_packets(self, form: _Form, device: torch.device) -> _Packets:
+        if form.function == "packets":
+            count, epochs = MOST_PACKET_CTAS * PACKET_SLOTS * self.ranks * PACKETS, MOST_PACKET_CTAS
+        else:
+            steps = 2 if form.is_two_shot else 1
+            count, epochs = MOST_PACKET_CTAS * SENTINEL_SLOTS * self.ranks * steps * WORDS, MOST_PACKET_CTAS * WORDS
         own, of_ranks, handles = shared(self.group, device, (count, torch.int64))
-        epochs = torch.zeros(MOST_PACKET_CTAS, dtype=torch.int32, device=device)
         late = torch.zeros(1, dtype=torch.int64, device=device)
-        self._packets = _Packets(own[0].view(torch.uint64), of_ranks[0], epochs, late, handles)
-        return self._packets
+        made = _Packets(own[0].view(torch.uint64), of_ranks[0], torch.zeros(epochs, dtype=torch.int32, device=device), late, handles)
+        self._packets[form.function, form.is_two_shot] = made
+        return made

@@ -22,8 +22,8 @@ from .collectives import BYTES_PER_US, MOST_RANKS, agree, shared
 
 # Of `kernels/src/parallel`: elements of K in a step, steps that a flag stands for, rows of a tile that packets go for, slots of packets, rows and columns of a wave of tiles.
 DEPTH, SEGMENT, PACKET_ROWS, PACKET_SLOTS = 64, 8, 64, 2
-# Of the time until it is needed, the part over which sending is spread, and operations in a microsecond.
-_SENDING, _OPERATIONS_PER_US = 0.6, 650e6
+# Of the time until it is needed, the part over which sending is spread and the part in which all has to be sent, and operations in a microsecond.
+_SENDING, _LATEST, _OPERATIONS_PER_US = 0.6, 0.9, 650e6
 
 
 class _Tile(NamedTuple):
@@ -100,7 +100,7 @@ class Parallel:
         others = self.ranks - 1
         elements = others * blocks * steps * tile.groups * tile.rows * DEPTH
         flags = MOST_RANKS + others * blocks * _cdiv(steps, SEGMENT)
-        self._launch(tile, (x, x, weight), out.view(self.ranks, m, n), (elements, flags), (m, n, k), others * _cdiv(m, 64) * steps)
+        self._launch(tile, (x, x, weight), out.view(self.ranks, m, n), (elements, flags), (m, n, k), others * _cdiv(m, 64) * steps, 2 * others * m * k)
         return out
 
     def matmul_reduce_scatter(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -114,7 +114,7 @@ class Parallel:
         return out
 
     def matmul_all_reduce(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        """The sum of `x @ weight.T` over all ranks: the same bits on all of them. Few rows are summed in one step, for which there are kernels of 2, 4 and 8 ranks; more of them want a multiple of the ranks."""
+        """The sum of `x @ weight.T` over all ranks: the same bits on all of them. Few rows are summed in one step, for which there are kernels of 2, 4 and 8 ranks; more of them are copied where they are no multiple of the ranks."""
         about = "matmul_all_reduce"
         rows, n, k = self._check(about, x, weight)
         out = x.new_empty(rows, n)
@@ -122,9 +122,12 @@ class Parallel:
             return out
         tile = self._few(x, rows, n)
         if tile is None:
-            m = self._divided(about, rows)
-            self._add("product_scatter_to_all", about, x, weight, out.view(self.ranks, m, n), 2)
-            return out
+            m = _cdiv(rows, self.ranks)
+            more = m * self.ranks - rows
+            x = torch.nn.functional.pad(x, (0, 0, 0, more)) if more else x
+            whole = x.new_empty(m * self.ranks, n) if more else out
+            self._add("product_scatter_to_all", about, x, weight, whole.view(self.ranks, m, n), 2)
+            return whole[:rows]
         tiles = _cdiv(n, PACKET_ROWS) * _cdiv(rows, tile.columns)
         needed = PACKET_SLOTS * self.ranks * tiles * (PACKET_ROWS // 2) * tile.columns
         memory = self._enough("packets", x.device, (needed, torch.int64))
@@ -148,9 +151,9 @@ class Parallel:
         tile = self._tile(about, name, x.dtype, [m, n])
         tiles = (self.ranks - 1) * _cdiv(m, tile.groups * tile.rows) * _cdiv(n, tile.columns)
         sizes = (times * tiles * tile.groups * tile.rows * tile.columns, MOST_RANKS + times * tiles * tile.groups)
-        self._launch(tile, (x.view(self.ranks, m, k), weight), out, sizes, (m, n, k), tiles * 8)
+        self._launch(tile, (x.view(self.ranks, m, k), weight), out, sizes, (m, n, k), tiles * 8, 2 * times * (self.ranks - 1) * m * n)
 
-    def _launch(self, tile: _Tile, factors: tuple[torch.Tensor, ...], out: torch.Tensor, sizes: tuple[int, int], size: tuple[int, int, int], rests: int) -> None:
+    def _launch(self, tile: _Tile, factors: tuple[torch.Tensor, ...], out: torch.Tensor, sizes: tuple[int, int], size: tuple[int, int, int], rests: int, sent_bytes: int) -> None:
         """As `Planned::best` of `kernels/src/parallel/plan.rs`: the fewest CTAs with as many waves, and rests that spread what is sent."""
         x, (m, n, k) = factors[0], size
         multiprocessors = torch.cuda.get_device_properties(x.device).multi_processor_count
@@ -159,8 +162,9 @@ class Parallel:
         ctas = _cdiv(of_one * self.ranks, waves)
         pause = 0
         if rests and of_one >= 2 * ctas:
-            microseconds = 2 * self.ranks * m * n * k / _OPERATIONS_PER_US
-            pause = int(microseconds * 1e3 * (self.ranks - 1) / self.ranks * _SENDING / _cdiv(rests, ctas))
+            until_needed = 2 * (self.ranks - 1) * m * n * k / _OPERATIONS_PER_US
+            resting = min(until_needed * _SENDING, until_needed * _LATEST - sent_bytes / BYTES_PER_US)
+            pause = int(max(resting, 0) * 1e3 / _cdiv(rests, ctas))
         memory = self._enough("tiles", x.device, (max(sizes[0], 1), x.dtype), (sizes[1], torch.int64))
         launches, late = self._counts(x.device)
         (elements, flags), (elements_of, flags_of) = memory.parts, memory.of_ranks

@@ -1,17 +1,5 @@
-//! Times collectives on the GPUs of a host beside NCCL, interleaved in one process.
-//!
-//! `cargo bench -p tilekit-kernels --bench collectives [-- RANKS [OPERATION [tune]]]` prints one line for each operation and size: µs of a single call and of calls
-//! back to back, the medians of graphs that all ranks replay, and NCCL's time over ours. Tensors take turns so that they exceed L2. Each row is checked once: all ranks have the same bits, and they are those of f64
-//! up to half a step. With `tune` it times other plans besides.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "what fails here ends the program at its line, and figures are what it prints"
-)]
-
-#[path = "../host/normal.rs"]
-mod normal;
+//! Collectives beside NCCL: µs of a single call and of calls back to back, the medians of graphs that all ranks replay, and NCCL's time over ours. Tensors take turns so that they exceed L2.
+//! Each row is checked once: all ranks have the same bits, and they are those of f64 up to half a step.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +9,7 @@ use tilekit::prelude::*;
 use tilekit::{Nccl, World};
 use tilekit_kernels::collectives::{Collectives, Operation, Plan, Variant};
 
-use normal::normal;
+use crate::normal::normal;
 
 /// Bytes that the copies of a row exceed together.
 const BEYOND_L2: usize = 200 << 20;
@@ -74,14 +62,14 @@ impl Copy {
     }
 }
 
-struct Bed {
+struct Bed<'n> {
     world: Arc<World>,
     collectives: Collectives,
-    nccl: Nccl,
+    nccl: &'n Nccl,
     drawn: Vec<Vec<bf16>>,
 }
 
-impl Bed {
+impl Bed<'_> {
     fn run(&self, operation: Operation, copy: &Copy, plan: Option<&Plan>) {
         let [x, out] = copy.tensors();
         let done = match (plan, operation) {
@@ -162,8 +150,7 @@ impl Bed {
         }
         plans.retain(|plan| {
             let done = self.collectives.call_planned(operation, [&x, &out], plan);
-            if let Err(error) = done {
-                println!("{error}");
+            if done.is_err() {
                 return false;
             }
             self.world.synchronize().unwrap();
@@ -206,39 +193,48 @@ impl Bed {
     }
 }
 
-/// Other plans for pieces of so many bytes.
+/// Other plans for pieces of so many bytes: what is not possible is left out later.
 fn others(plan: &Plan, bytes: usize) -> Vec<Plan> {
     let of = |variant, warps, accesses| {
         let mut plan = Plan { variant, ..*plan };
         plan.form.warps = warps;
         plan.form.accesses = accesses;
-        let chunks = bytes.div_ceil(plan.form.chunk_bytes());
-        plan.ctas = chunks.clamp(1, 264);
+        let of_cta = match variant {
+            Variant::Sentinel => 8 * plan.form.packets(),
+            Variant::SentinelTwoShot => 8 * plan.form.packets() * plan.form.ranks,
+            Variant::Packets => 4 * plan.form.packets(),
+            Variant::OneShot => plan.form.chunk_bytes(),
+            Variant::TwoShot => plan.form.chunk_bytes() * plan.form.ranks,
+        };
+        plan.ctas = bytes.div_ceil(of_cta).max(1);
+        if matches!(variant, Variant::OneShot | Variant::TwoShot) {
+            plan.ctas = plan.ctas.min(264);
+        }
         plan
     };
-    vec![
+    let all = [
+        of(Variant::Sentinel, 8, 1),
+        of(Variant::Sentinel, 8, 2),
+        of(Variant::SentinelTwoShot, 8, 1),
+        of(Variant::SentinelTwoShot, 8, 2),
         of(Variant::OneShot, 8, 1),
         of(Variant::OneShot, 16, 1),
         of(Variant::OneShot, 16, 2),
-        of(Variant::OneShot, 8, 4),
-    ]
+        of(Variant::TwoShot, 16, 2),
+    ];
+    let is_other = |other: &Plan| (other.variant, other.form) != (plan.variant, plan.form);
+    all.into_iter().filter(is_other).collect()
 }
 
-fn main() {
-    let words = std::env::args().skip(1);
-    let words: Vec<String> = words.filter(|word| !word.starts_with('-')).collect();
-    let ranks = words.first().map_or(2, |ranks| ranks.parse().unwrap());
-    let name = words.get(1).map_or("", String::as_str);
-    let tunes = words.get(2).is_some_and(|word| word == "tune");
-    let world = Arc::new(World::cuda(ranks).unwrap());
+/// Times operations whose names contain `name`; with `tunes` other plans besides.
+pub(crate) fn run(world: &Arc<World>, nccl: &Nccl, name: &str, tunes: bool) {
+    let seeds = 1..=world.ranks() as u64;
     let bed = Bed {
-        collectives: Collectives::new(&world),
-        nccl: Nccl::new(&world).unwrap(),
-        drawn: (1..=ranks as u64).map(|seed| normal(DRAWN, seed)).collect(),
-        world,
+        collectives: Collectives::new(world),
+        nccl,
+        drawn: seeds.map(|seed| normal(DRAWN, seed)).collect(),
+        world: Arc::clone(world),
     };
-    let of_rank = &bed.world.devices()[0].facts().name;
-    println!("{ranks} x {of_rank}, NCCL {}", bed.nccl.version());
     let all = [
         Operation::AllReduce,
         Operation::AllGather,
@@ -247,7 +243,7 @@ fn main() {
     ];
     for operation in all.into_iter().filter(|each| each.name().contains(name)) {
         for kib in SIZES_KIB {
-            bed.row(operation, kib, tunes && (256..65536).contains(&kib));
+            bed.row(operation, kib, tunes && kib <= 4 << 10);
         }
     }
 }

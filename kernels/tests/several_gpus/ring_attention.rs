@@ -1,25 +1,14 @@
-//! Ring attention as a program calls it, on the emulator.
-
-#![allow(
-    clippy::unwrap_used,
-    reason = "what fails here ends the test at its line"
-)]
+//! Ring attention as a program calls it.
 
 use std::time::Duration;
 
 use tilekit::prelude::*;
-use tilekit::{EmulatorOptions, TensorView, World};
+use tilekit::{TensorView, World};
 use tilekit_kernels::attention::ring::{Placement, RingOptions};
 use tilekit_kernels::attention::{Operand, Result};
 use tilekit_kernels::parallel::Parallel;
 
-fn world(ranks: usize, seed: u64) -> World {
-    let options = EmulatorOptions {
-        seed,
-        ..EmulatorOptions::default()
-    };
-    World::emulators(ranks, options).unwrap()
-}
+use crate::ranks::{emulated, world};
 
 /// An element of a test's tensors.
 trait Real: Operand {
@@ -370,7 +359,8 @@ fn a_captured_call_is_replayed_with_new_numbers() {
 
 #[test]
 fn a_wait_past_the_limit_ends_the_kernel_and_says_what_is_late() {
-    let world = world(2, 0);
+    // A GPU is of no more use to the process behind a trap.
+    let world = emulated(2, 0);
     // No wait is that short, unless what it waits for was there before.
     let parallel = Parallel::new(&world).with_limit(Duration::from_nanos(1));
     let call = Call::<bf16>::new(&world, ([1, 1, 1, 40], [64, 64]), HeadsFirst, FULL);

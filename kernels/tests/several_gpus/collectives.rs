@@ -1,26 +1,15 @@
 //! Collectives as a program calls them.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "what fails here ends the test at its line"
-)]
-
 use std::sync::Arc;
 
+use tilekit::World;
 use tilekit::prelude::*;
-use tilekit::{EmulatorOptions, World};
 use tilekit_kernels::collectives::{Collectives, Operation, Reduced, Rows, Variant};
 
-/// Emulated devices; with `TILEKIT_TEST_DEVICE=cuda` GPUs, two at most.
+use crate::ranks::emulated;
+
 fn world(ranks: usize, seed: u64) -> Arc<World> {
-    if std::env::var("TILEKIT_TEST_DEVICE").is_ok_and(|device| device == "cuda") {
-        return Arc::new(World::cuda(ranks.min(2)).unwrap());
-    }
-    let options = EmulatorOptions {
-        seed,
-        ..EmulatorOptions::default()
-    };
-    Arc::new(World::emulators(ranks, options).unwrap())
+    Arc::new(crate::ranks::world(ranks, seed))
 }
 
 trait Element: Reduced + PartialEq + std::fmt::Debug {
@@ -243,8 +232,7 @@ fn a_tensor_may_be_its_own_sum() {
 
 #[test]
 fn plans_say_what_travels() {
-    let options = EmulatorOptions::default();
-    let world = Arc::new(World::emulators(3, options).unwrap());
+    let world = Arc::new(emulated(3, 0));
     let collectives = Collectives::new(&world);
     let plan = |operation, len: usize, of_result: usize| {
         let (x, out) = (
@@ -255,7 +243,9 @@ fn plans_say_what_travels() {
     };
     assert_eq!(plan(Operation::AllReduce, 0, 1), None);
     let few = plan(Operation::AllReduce, 1000, 1).unwrap();
-    assert_eq!((few.variant, few.sent_bytes), (Variant::Packets, 8000));
+    assert_eq!((few.variant, few.sent_bytes), (Variant::Sentinel, 4000));
+    let moved = plan(Operation::AllGather, 1000, 3).unwrap();
+    assert_eq!((moved.variant, moved.sent_bytes), (Variant::Packets, 8000));
     let ragged = plan(Operation::AllGather, 1001, 3).unwrap();
     assert_eq!(
         (ragged.variant, ragged.sent_bytes),

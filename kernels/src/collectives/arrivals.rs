@@ -1,0 +1,67 @@
+//! Waiting for words of 64 bits that say by themselves whether they have arrived.
+
+use tilekit::prelude::*;
+
+use super::form::{Form, MOST_RANKS};
+
+/// Neighbouring threads have neighbouring words.
+pub(super) fn lanes_of(form: Form) -> Blocked {
+    Blocked::new([form.accesses], [32], [form.warps], [0])
+}
+
+/// The rank that is `distance` further.
+#[device]
+pub(super) fn after(form: Form, rank: Scalar<i32>, distance: usize) -> Scalar<i32> {
+    let next = rank + distance;
+    select(next >= form.ranks, next - form.ranks, next)
+}
+
+/// Words that the other ranks store in memory of this one.
+#[derive(Clone, Copy)]
+pub(super) struct Arrivals {
+    pub(super) form: Form,
+    pub(super) staging: Ptr<u64>,
+    pub(super) rank: Scalar<i32>,
+    pub(super) limit: WaitLimit,
+}
+
+impl Arrivals {
+    /// The words of all ranks, in their order; nothing of this one, which sends nothing to itself. `place` says where words of sources lie, and whether there are any. All are waited for at a
+    /// time, up to one limit.
+    #[device]
+    pub(super) fn wait(
+        self,
+        place: impl FnOnce(Tensor<i32>, Tensor<i32>) -> (Tensor<i32>, Tensor<bool>),
+        has_arrived: impl FnOnce(Scalar<u64>) -> Scalar<bool>,
+        is_missing: impl FnOnce(Tensor<u64>) -> Tensor<bool>,
+    ) -> Vec<Tensor<u64>> {
+        let form = self.form;
+        let shape @ [ranks, words] = [form.ranks.next_power_of_two(), form.packets()];
+        let layout = Blocked::new([ranks, form.accesses], [1, 32], [1, form.warps], [1, 0]);
+        let sources = rows_of(layout.clone(), scalar(0), ranks).broadcast_to(shape);
+        let places = columns_of(layout, scalar(0), words).broadcast_to(shape);
+        let (at, is_sent) = place(sources, places);
+        let is_sent = is_sent & (sources != self.rank) & (sources < form.ranks);
+        let sent = self.staging.at(at).mask(is_sent);
+        let sent = sent.scope(Scope::Sys).relaxed();
+        let seen = sent.atomic_poll_within(self.limit.ns, has_arrived).seen();
+        let late = select(is_sent & is_missing(seen), sources, -1).max(0);
+        let slot = program_id(0) * MOST_RANKS + late;
+        self.limit.check(slot, (late >= 0).cast::<i32>());
+        let mut rows = rows(seen, shape);
+        rows.truncate(form.ranks);
+        rows
+    }
+}
+
+/// The rows of a tile, each thread of which has all rows.
+#[track_caller]
+fn rows(x: Tensor<u64>, [count, columns]: [usize; 2]) -> Vec<Tensor<u64>> {
+    if count == 1 {
+        return vec![x.reshape([columns])];
+    }
+    let by_two = x.reshape([count / 2, 2, columns]);
+    let (even, odd) = by_two.permute([0, 2, 1]).split();
+    let [even, odd] = [even, odd].map(|half| rows(half, [count / 2, columns]));
+    even.into_iter().zip(odd).flat_map(<[_; 2]>::from).collect()
+}

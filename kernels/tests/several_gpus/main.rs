@@ -1,0 +1,11 @@
+//! What runs on several GPUs, as a program calls it.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here ends the test at its line"
+)]
+
+mod collectives;
+mod parallel;
+mod ranks;
+mod ring_attention;
