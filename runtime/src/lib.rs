@@ -98,6 +98,7 @@ mod kept;
 mod kernel;
 mod launch;
 mod mapped;
+mod markup;
 mod number;
 mod peer;
 pub mod prelude;

@@ -35,12 +35,12 @@ impl Machine {
                 driver: String::new(),
             };
         }
-        let managed = Managed::of(ordinal);
-        let driver = managed.as_ref().map(|managed| managed.driver.clone());
+        let managed = Managed::of(ordinal).ok();
+        let driver = managed.as_ref().and_then(|managed| managed.driver.clone());
         Machine {
             gpu: facts.name.clone(),
             multiprocessors: facts.multiprocessors,
-            power_limit_watts: managed.map(|managed| managed.power_limit_watts),
+            power_limit_watts: managed.and_then(|managed| managed.power_limit_watts),
             driver: driver.or_else(|| facts.driver_text()).unwrap_or_default(),
         }
     }

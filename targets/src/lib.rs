@@ -8,6 +8,7 @@
 
 mod every_target;
 mod facts;
+mod gpu;
 mod limits;
 mod occupancy;
 mod products;
@@ -18,6 +19,7 @@ pub use every_target::{
     TENSOR_MAP_BYTES, WIDEST_ACCESS_BYTES, most,
 };
 pub use facts::Fact;
+pub use gpu::{Gpu, H200};
 pub use limits::{
     AccessLimits, ClusterLimits, CtaLimits, MbarrierLimits, RegisterLimits, SmLimits, SwizzleSpans,
     TensorMapLimits,

@@ -90,8 +90,6 @@ functions! {
 pub struct Cupti {
     pub(super) functions: Functions,
     result_string: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
-    /// Never closed: it has exit handlers of its own.
-    _libraries: ManuallyDrop<Vec<Library>>,
     /// Where it was found.
     pub file: PathBuf,
 }
@@ -116,17 +114,16 @@ impl Cupti {
             // What CUPTI lacks it says itself.
             open(&beside).ok()
         });
-        let mut libraries: Vec<Library> = companions.collect();
-        let library = open(file)?;
+        // None is ever closed, also where this CUPTI cannot be used: they have exit handlers of their own.
+        companions.for_each(std::mem::forget);
+        let library = ManuallyDrop::new(open(file)?);
         let functions = Functions::of(&library)?;
         // SAFETY: the signature is that of `cupti_result.h`.
         let result_string = *unsafe { library.get(b"cuptiGetResultString\0") }
             .map_err(|_| "it has no `cuptiGetResultString`".to_string())?;
-        libraries.push(library);
         Ok(Cupti {
             functions,
             result_string,
-            _libraries: ManuallyDrop::new(libraries),
             file: file.to_path_buf(),
         })
     }

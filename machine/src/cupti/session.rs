@@ -18,6 +18,8 @@ const USER_REPLAY: i32 = 3;
 /// Counting in a context, until it is dropped.
 pub struct Session<'p> {
     plan: &'p Plan,
+    /// The object is one of this context.
+    _context: &'p Context,
     object: RangeObject,
     kernels: usize,
     /// Written by CUPTI for as long as the object lives: never grown.
@@ -30,14 +32,19 @@ impl<'p> Session<'p> {
     ///
     /// # Errors
     /// A refusal of CUPTI.
-    pub fn open(plan: &'p Plan, context: &Context, kernels: usize) -> Result<Session<'p>, Failure> {
+    pub fn open(
+        plan: &'p Plan,
+        context: &'p Context,
+        kernels: usize,
+    ) -> Result<Session<'p>, Failure> {
         let cupti = plan.cupti;
         let mut enable = Enable::new();
         enable.context = context.handle();
-        // SAFETY: the context is retained by the caller while this lives.
+        // SAFETY: the context is retained while this lives.
         unsafe { cupti.call(&cupti.functions.enable, &mut enable) }?;
         let mut session = Session {
             plan,
+            _context: context,
             object: enable.object,
             kernels,
             image: Vec::new(),

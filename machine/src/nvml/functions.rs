@@ -12,6 +12,9 @@ use crate::library::open;
 /// `NVML_SUCCESS`
 pub(super) const SUCCESS: c_int = 0;
 
+/// The management library, which is part of the driver.
+pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
+
 /// `nvmlDevice_t`
 type Device = *mut c_void;
 
@@ -40,44 +43,48 @@ impl FieldValue {
 
 macro_rules! functions {
     ($($field:ident = $($symbol:literal)|+ ($($argument:ty),*);)*) => {
-        /// Functions by the names of `nvml.h`.
+        /// Functions by the names of `nvml.h`; none where the library has none of that name. All are found that are there: what an older or
+        /// restricted library lacks is not known, and the rest is.
         pub(super) struct Functions {
-            $(pub(super) $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
+            $(pub(super) $field: Option<unsafe extern "C" fn($($argument),*) -> c_int>,)*
             /// Open for as long as the functions are used.
             _library: Library,
         }
 
         impl Functions {
-            fn of(library: Library) -> Option<Functions> {
-                Some(Functions {
+            fn of(library: Library) -> Functions {
+                Functions {
                     $($field: {
                         // SAFETY: the signature is that of `nvml.h`.
-                        None$(.or_else(|| unsafe { library.get($symbol) }.ok()))+.map(|symbol| *symbol)?
+                        None$(.or_else(|| unsafe { library.get($symbol.to_bytes_with_nul()) }.ok()))+.map(|symbol| *symbol)
                     },)*
                     _library: library,
-                })
+                }
             }
         }
     };
 }
 
 functions! {
-    init = b"nvmlInit_v2\0" ();
-    by_bus = b"nvmlDeviceGetHandleByPciBusId_v2\0" (*const c_char, *mut Device);
-    power_limit = b"nvmlDeviceGetEnforcedPowerLimit\0" (Device, *mut c_uint);
-    driver_version = b"nvmlSystemGetDriverVersion\0" (*mut c_char, c_uint);
-    clock = b"nvmlDeviceGetClockInfo\0" (Device, c_uint, *mut c_uint);
-    power = b"nvmlDeviceGetPowerUsage\0" (Device, *mut c_uint);
-    fields = b"nvmlDeviceGetFieldValues\0" (Device, c_int, *mut FieldValue);
-    temperature = b"nvmlDeviceGetTemperature\0" (Device, c_uint, *mut c_uint);
+    init = c"nvmlInit_v2" ();
+    by_bus = c"nvmlDeviceGetHandleByPciBusId_v2" (*const c_char, *mut Device);
+    power_limit = c"nvmlDeviceGetEnforcedPowerLimit" (Device, *mut c_uint);
+    driver_version = c"nvmlSystemGetDriverVersion" (*mut c_char, c_uint);
+    clock = c"nvmlDeviceGetClockInfo" (Device, c_uint, *mut c_uint);
+    power = c"nvmlDeviceGetPowerUsage" (Device, *mut c_uint);
+    fields = c"nvmlDeviceGetFieldValues" (Device, c_int, *mut FieldValue);
+    temperature = c"nvmlDeviceGetTemperature" (Device, c_uint, *mut c_uint);
     // The second name is that of drivers before 535.
-    throttle_reasons = b"nvmlDeviceGetCurrentClocksEventReasons\0" | b"nvmlDeviceGetCurrentClocksThrottleReasons\0"
+    throttle_reasons = c"nvmlDeviceGetCurrentClocksEventReasons" | c"nvmlDeviceGetCurrentClocksThrottleReasons"
         (Device, *mut c_ulonglong);
 }
 
 impl Functions {
-    /// Those of the driver's own library; none where it is not there.
-    pub(super) fn load() -> Option<Functions> {
-        Functions::of(open(Path::new("libnvidia-ml.so.1")).ok()?)
+    /// Those of the driver's own library.
+    ///
+    /// # Errors
+    /// What the loader says where it does not open it.
+    pub(super) fn load() -> Result<Functions, String> {
+        open(Path::new(LIBRARY)).map(Functions::of)
     }
 }

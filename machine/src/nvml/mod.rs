@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "foreign functions of NVML")]
 
 mod functions;
+mod lack;
 mod reasons;
 
 use std::collections::BTreeMap;
@@ -11,16 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::driver::Driver;
 use functions::{FieldValue, Functions, SUCCESS};
+pub use lack::Lack;
 pub use reasons::{Reasons, THROTTLES};
 
 /// A GPU as the management library knows it.
 pub struct Managed {
     functions: Functions,
     device: *mut c_void,
-    /// The driver's release, such as `580.159.04`.
-    pub driver: String,
-    /// The power that the GPU may take, watts.
-    pub power_limit_watts: u32,
+    /// The driver's release, such as `580.159.04`; none where the library does not say.
+    pub driver: Option<String>,
+    /// The power that the GPU may take, watts; none where the library does not say.
+    pub power_limit_watts: Option<u32>,
 }
 
 // SAFETY: NVML is thread-safe, and its handle of a device is a name that any thread may use; nothing in Rust reads through the pointer.
@@ -57,10 +59,13 @@ const POWER_INSTANT: c_uint = 186;
 const MOST_LETTERS: usize = 80;
 
 impl Managed {
-    /// GPU number `ordinal` of the CUDA driver; none where there is no management library, or it does not say. The answer is kept for the process: to
-    /// open the library takes tens of milliseconds.
-    pub fn of(ordinal: usize) -> Option<Arc<Managed>> {
-        static KNOWN: Mutex<BTreeMap<usize, Option<Arc<Managed>>>> = Mutex::new(BTreeMap::new());
+    /// GPU number `ordinal` of the CUDA driver. The answer is kept for the process: to open the library takes tens of milliseconds.
+    ///
+    /// # Errors
+    /// Why nothing is known of it: there is no management library, or it does not know the GPU or refuses.
+    pub fn of(ordinal: usize) -> Result<Arc<Managed>, Lack> {
+        type Answer = Result<Arc<Managed>, Lack>;
+        static KNOWN: Mutex<BTreeMap<usize, Answer>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let managed = known
             .entry(ordinal)
@@ -68,26 +73,26 @@ impl Managed {
         managed.clone()
     }
 
-    fn open(ordinal: usize) -> Option<Managed> {
-        let bus = bus_id(ordinal)?;
-        let functions = Functions::load()?;
+    fn open(ordinal: usize) -> Result<Managed, Lack> {
+        let bus = bus_id(ordinal).ok_or(Lack::BusId)?;
+        let functions = Functions::load().map_err(Lack::Library)?;
+        let init = functions.init.ok_or(Lack::Symbol("nvmlInit_v2"))?;
+        let name = "nvmlDeviceGetHandleByPciBusId_v2";
+        let by_bus = functions.by_bus.ok_or(Lack::Symbol(name))?;
+        // SAFETY: it has no parameters.
+        check("nvmlInit_v2", unsafe { init() })?;
         let mut device = std::ptr::null_mut();
-        let mut milliwatts = 0;
-        let mut release = [0; MOST_LETTERS];
-        // SAFETY: all pointers outlive the calls, and lengths are those of what they point to.
-        let is_known = unsafe {
-            (functions.init)() == SUCCESS
-                && (functions.by_bus)(bus.as_ptr(), &raw mut device) == SUCCESS
-                && (functions.power_limit)(device, &raw mut milliwatts) == SUCCESS
-                && (functions.driver_version)(release.as_mut_ptr(), MOST_LETTERS as c_uint)
-                    == SUCCESS
-        };
-        is_known.then_some(())?;
-        Some(Managed {
+        // SAFETY: the name ends with a zero, and one pointer is written.
+        check(name, unsafe { by_bus(bus.as_ptr(), &raw mut device) })?;
+        let watts = number(|milliwatts| {
+            // SAFETY: writes one number; the device is one that the library gave.
+            Some(unsafe { functions.power_limit?(device, milliwatts) })
+        });
+        Ok(Managed {
+            driver: release(&functions),
+            power_limit_watts: watts.map(|milliwatts| milliwatts / 1000),
             functions,
             device,
-            driver: text(&release)?,
-            power_limit_watts: milliwatts / 1000,
         })
     }
 
@@ -104,7 +109,7 @@ impl Managed {
             milliwatts: self.milliwatts(),
             celsius: number(|celsius| {
                 // SAFETY: writes one number; the device is one that the library gave.
-                unsafe { (self.functions.temperature)(self.device, GPU_TEMPERATURE, celsius) }
+                Some(unsafe { self.functions.temperature?(self.device, GPU_TEMPERATURE, celsius) })
             }),
             reasons: self.reasons(),
         }
@@ -112,25 +117,27 @@ impl Managed {
 
     fn clock(&self, kind: c_uint) -> Option<u32> {
         // SAFETY: writes one number; the device is one that the library gave.
-        number(|mhz| unsafe { (self.functions.clock)(self.device, kind, mhz) })
+        number(|mhz| Some(unsafe { self.functions.clock?(self.device, kind, mhz) }))
     }
 
     fn milliwatts(&self) -> Option<u32> {
-        let mut field = FieldValue::of(POWER_INSTANT);
-        // SAFETY: writes one structure; the device is one that the library gave.
-        let code = unsafe { (self.functions.fields)(self.device, 1, &raw mut field) };
-        if code == SUCCESS && field.code == SUCCESS {
+        let instant = || {
+            let mut field = FieldValue::of(POWER_INSTANT);
+            // SAFETY: writes one structure; the device is one that the library gave.
+            let code = unsafe { self.functions.fields?(self.device, 1, &raw mut field) };
             // An unsigned integer is in the lower half of the union.
-            return Some(field.value as u32);
-        }
-        // SAFETY: writes one number.
-        number(|milliwatts| unsafe { (self.functions.power)(self.device, milliwatts) })
+            (code == SUCCESS && field.code == SUCCESS).then_some(field.value as u32)
+        };
+        instant().or_else(|| {
+            // SAFETY: writes one number.
+            number(|milliwatts| Some(unsafe { self.functions.power?(self.device, milliwatts) }))
+        })
     }
 
     fn reasons(&self) -> Option<Reasons> {
         let mut bits = 0;
         // SAFETY: writes one number; the device is one that the library gave.
-        let code = unsafe { (self.functions.throttle_reasons)(self.device, &raw mut bits) };
+        let code = unsafe { self.functions.throttle_reasons?(self.device, &raw mut bits) };
         (code == SUCCESS).then_some(Reasons(bits))
     }
 }
@@ -142,14 +149,30 @@ impl std::fmt::Debug for Managed {
             power_limit_watts,
             ..
         } = self;
-        write!(f, "Managed(driver {driver}, {power_limit_watts} W)")
+        write!(f, "Managed(driver {driver:?}, {power_limit_watts:?} W)")
     }
 }
 
-/// The number that a call writes.
-fn number(call: impl FnOnce(*mut c_uint) -> c_int) -> Option<u32> {
+/// The number that a call writes; none where there is no such function, or it does not say.
+fn number(call: impl FnOnce(*mut c_uint) -> Option<c_int>) -> Option<u32> {
     let mut number = 0;
-    (call(&raw mut number) == SUCCESS).then_some(number)
+    (call(&raw mut number)? == SUCCESS).then_some(number)
+}
+
+fn check(call: &'static str, code: c_int) -> Result<(), Lack> {
+    match code {
+        SUCCESS => Ok(()),
+        code => Err(Lack::Refused { call, code }),
+    }
+}
+
+/// The release of the driver.
+fn release(functions: &Functions) -> Option<String> {
+    let mut release = [0; MOST_LETTERS];
+    // SAFETY: the length is that of what the pointer points to.
+    let code = unsafe { functions.driver_version?(release.as_mut_ptr(), MOST_LETTERS as c_uint) };
+    (code == SUCCESS).then_some(())?;
+    text(&release)
 }
 
 /// Where the GPU is: the one name that the driver and the management library share.

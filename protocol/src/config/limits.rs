@@ -12,37 +12,89 @@ use toml::Spanned;
 
 use super::{ConfigError, value};
 
-/// The most that the variants of one name may cost; what is unsaid has no limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct KernelLimits {
-    /// Registers of a thread.
-    #[serde(default)]
-    registers: Option<Limit>,
-    /// Bytes that a thread stores because registers ran out.
-    #[serde(default)]
-    spill_store_bytes: Option<Limit>,
-    /// Bytes that a thread loads for the same reason.
-    #[serde(default)]
-    spill_load_bytes: Option<Limit>,
-    /// Bytes of a thread's stack.
-    #[serde(default)]
-    stack_bytes: Option<Limit>,
-    /// Bytes of shared memory of a CTA.
-    #[serde(default)]
-    shared_bytes: Option<Limit>,
-    /// Wavefronts of shared memory that bank conflicts cause, of a warp at all accesses.
-    #[serde(default)]
-    bank_conflicts: Option<Limit>,
-    /// Sectors of global memory beyond those that the bytes need, of a warp at all accesses.
-    #[serde(default)]
-    excess_sectors: Option<Limit>,
-    /// Instructions of PTX by their kind; `all` is of all kinds.
-    #[serde(default)]
-    instructions: BTreeMap<Spanned<String>, Limit>,
-    /// Where the kernel's name stands.
-    #[serde(skip)]
-    name: Place,
+macro_rules! limits {
+    ($($field:ident: $quantity:ident, $key:literal, $noun:literal, $meaning:literal;)*) => {
+        /// The most that the variants of one name may cost; what is unsaid has no limit.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct KernelLimits {
+            $(
+                #[doc = $meaning]
+                #[serde(default)]
+                $field: Option<Limit>,
+            )*
+            /// Instructions of PTX by their kind; `all` is of all kinds.
+            #[serde(default)]
+            instructions: BTreeMap<Spanned<String>, Limit>,
+            /// Where the kernel's name stands.
+            #[serde(skip)]
+            name: Place,
+        }
+
+        /// What is limited, by its key in the table.
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Quantity {
+            $(
+                #[doc = concat!("`", $key, "`")]
+                $quantity,
+            )*
+            /// `instructions.all`
+            Instructions,
+            /// `instructions."ld.global"`
+            Kind(String),
+        }
+
+        impl Quantity {
+            /// What it counts, behind a number: `72 registers`.
+            pub fn noun(&self) -> String {
+                match self {
+                    $(Quantity::$quantity => $noun.into(),)*
+                    Quantity::Instructions => "instructions".into(),
+                    Quantity::Kind(kind) => kind.clone(),
+                }
+            }
+        }
+
+        impl KernelLimits {
+            /// Those with a key of their own.
+            fn named(&self) -> impl Iterator<Item = (Quantity, &Limit)> {
+                let all = [$((Quantity::$quantity, &self.$field)),*];
+                all.into_iter()
+                    .filter_map(|(quantity, limit)| Some((quantity, limit.as_ref()?)))
+            }
+
+            fn named_mut(&mut self) -> impl Iterator<Item = &mut Limit> {
+                [$(&mut self.$field),*].into_iter().flatten()
+            }
+
+            /// `self` where `other` says nothing.
+            pub(super) fn overlaid(self, other: KernelLimits) -> KernelLimits {
+                let mut instructions = self.instructions;
+                // The key that is kept would be the old one, with its place.
+                for (kind, limit) in other.instructions {
+                    instructions.remove(&kind);
+                    instructions.insert(kind, limit);
+                }
+                KernelLimits {
+                    $($field: other.$field.or(self.$field),)*
+                    instructions,
+                    name: other.name,
+                }
+            }
+        }
+    };
+}
+
+limits! {
+    registers: Registers, "registers", "registers", "Registers of a thread.";
+    spill_store_bytes: SpillStoreBytes, "spill-store-bytes", "bytes of spill stores", "Bytes that a thread stores because registers ran out.";
+    spill_load_bytes: SpillLoadBytes, "spill-load-bytes", "bytes of spill loads", "Bytes that a thread loads for the same reason.";
+    stack_bytes: StackBytes, "stack-bytes", "bytes of stack", "Bytes of a thread's stack.";
+    shared_bytes: SharedBytes, "shared-bytes", "bytes of shared memory", "Bytes of shared memory of a CTA.";
+    bank_conflicts: BankConflicts, "bank-conflicts", "bank conflicts",
+        "Wavefronts of shared memory that bank conflicts cause, of a warp at all accesses.";
+    excess_sectors: ExcessSectors, "excess-sectors", "excess sectors",
+        "Sectors of global memory beyond those that the bytes need, of a warp at all accesses.";
 }
 
 /// Bytes of a file.
@@ -62,29 +114,6 @@ pub(super) fn tables<'de, D: Deserializer<'de>>(
         (name.into_inner(), limits)
     });
     Ok(named.collect())
-}
-
-/// What is limited, by its key in the table.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Quantity {
-    /// `registers`
-    Registers,
-    /// `spill-store-bytes`
-    SpillStoreBytes,
-    /// `spill-load-bytes`
-    SpillLoadBytes,
-    /// `stack-bytes`
-    StackBytes,
-    /// `shared-bytes`
-    SharedBytes,
-    /// `bank-conflicts`
-    BankConflicts,
-    /// `excess-sectors`
-    ExcessSectors,
-    /// `instructions.all`
-    Instructions,
-    /// `instructions."ld.global"`
-    Kind(String),
 }
 
 /// A limit and where it stands.
@@ -109,41 +138,12 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-impl Quantity {
-    /// What it counts, behind a number: `72 registers`.
-    pub fn noun(&self) -> String {
-        match self {
-            Quantity::Registers => "registers".into(),
-            Quantity::SpillStoreBytes => "bytes of spill stores".into(),
-            Quantity::SpillLoadBytes => "bytes of spill loads".into(),
-            Quantity::StackBytes => "bytes of stack".into(),
-            Quantity::SharedBytes => "bytes of shared memory".into(),
-            Quantity::BankConflicts => "bank conflicts".into(),
-            Quantity::ExcessSectors => "excess sectors".into(),
-            Quantity::Instructions => "instructions".into(),
-            Quantity::Kind(kind) => kind.clone(),
-        }
-    }
-}
-
 /// The key of the limit of all instructions.
 const ALL: &str = "all";
 
 impl KernelLimits {
     /// Every limit that is set.
     pub fn iter(&self) -> impl Iterator<Item = (Quantity, &Limit)> {
-        let named = [
-            (Quantity::Registers, &self.registers),
-            (Quantity::SpillStoreBytes, &self.spill_store_bytes),
-            (Quantity::SpillLoadBytes, &self.spill_load_bytes),
-            (Quantity::StackBytes, &self.stack_bytes),
-            (Quantity::SharedBytes, &self.shared_bytes),
-            (Quantity::BankConflicts, &self.bank_conflicts),
-            (Quantity::ExcessSectors, &self.excess_sectors),
-        ];
-        let named = named
-            .into_iter()
-            .filter_map(|(quantity, limit)| Some((quantity, limit.as_ref()?)));
         let kinds = self.instructions.iter().map(|(kind, limit)| {
             let quantity = match kind.get_ref().as_str() {
                 ALL => Quantity::Instructions,
@@ -151,7 +151,7 @@ impl KernelLimits {
             };
             (quantity, limit)
         });
-        named.chain(kinds)
+        self.named().chain(kinds)
     }
 
     /// The kinds of instructions that are named, each with the bytes of its name in the file of its limit.
@@ -170,40 +170,9 @@ impl KernelLimits {
     /// Says which file they stand in.
     pub(super) fn are_of(&mut self, file: &Path) {
         self.name.file = file.to_path_buf();
-        let named = [
-            &mut self.registers,
-            &mut self.spill_store_bytes,
-            &mut self.spill_load_bytes,
-            &mut self.stack_bytes,
-            &mut self.shared_bytes,
-            &mut self.bank_conflicts,
-            &mut self.excess_sectors,
-        ];
-        let named = named.into_iter().flatten();
-        for limit in named.chain(self.instructions.values_mut()) {
-            limit.file = file.to_path_buf();
-        }
-    }
-
-    /// `self` where `other` says nothing.
-    pub(super) fn overlaid(self, other: KernelLimits) -> KernelLimits {
-        let mut instructions = self.instructions;
-        // The key that is kept would be the old one, with its place.
-        for (kind, limit) in other.instructions {
-            instructions.remove(&kind);
-            instructions.insert(kind, limit);
-        }
-        KernelLimits {
-            registers: other.registers.or(self.registers),
-            spill_store_bytes: other.spill_store_bytes.or(self.spill_store_bytes),
-            spill_load_bytes: other.spill_load_bytes.or(self.spill_load_bytes),
-            stack_bytes: other.stack_bytes.or(self.stack_bytes),
-            shared_bytes: other.shared_bytes.or(self.shared_bytes),
-            bank_conflicts: other.bank_conflicts.or(self.bank_conflicts),
-            excess_sectors: other.excess_sectors.or(self.excess_sectors),
-            instructions,
-            name: other.name,
-        }
+        let of_file = |limit: &mut Limit| limit.file = file.to_path_buf();
+        self.named_mut().for_each(of_file);
+        self.instructions.values_mut().for_each(of_file);
     }
 }
 

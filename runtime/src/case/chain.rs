@@ -31,6 +31,8 @@ pub(super) struct Link {
     pub(super) image: Option<Arc<Image>>,
     /// The entry that waits for the end of the launch before, if this one does not.
     pub(super) without_overlap: Option<Arc<Entry>>,
+    /// The same launch of the kernel as it is compiled to be traced, where that is timed too.
+    pub(super) traced: Option<Vec<PreparedLaunch>>,
 }
 
 impl Chain {
@@ -63,6 +65,14 @@ impl Chain {
             beside.push(Beside::WithoutOverlap {
                 name: format!("{name}, none overlapping"),
                 launch: in_order(self.links.iter().map(Link::plain).collect()),
+            });
+        }
+        // A single launch of several would leave what the others write unwritten.
+        let traced = self.links.iter().map(|link| link.traced.clone());
+        if let Some(traced) = traced.collect::<Option<Vec<_>>>() {
+            beside.push(Beside::WithoutOverlap {
+                name: "traced".to_string(),
+                launch: in_order(traced),
             });
         }
         let counted = self.links.iter().filter(|_| options.counters);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::bed::{Bed, Mode};
 use super::beginning::{Beginning, HostPart};
 use super::bench::BenchOptions;
-use super::beside::{Beside, in_order};
+use super::beside::Beside;
 use super::chain::Link;
 use super::prepare::{Pack, prepare};
 use super::report::LaunchReport;
@@ -71,19 +71,17 @@ impl Case {
             }
             if let Some(options) = options {
                 let image = counted_image(bed, &compiled, options)?;
-                if let Some(trace) = options.trace {
-                    let launches = (grid, copies.len(), pack);
-                    let traced = traced_copies(bed, trace, &report.instance, launches)?;
-                    self.chain.beside.push(Beside::WithoutOverlap {
-                        name: "traced".to_string(),
-                        launch: in_order(vec![traced]),
-                    });
-                }
+                let launches = (grid, copies.len(), pack);
+                let traced = options
+                    .trace
+                    .map(|trace| traced_copies(bed, trace, &report.instance, launches));
+                let traced = traced.transpose()?;
                 self.chain.push(Link {
                     name: compiled.display().to_string(),
                     copies,
                     image,
                     without_overlap,
+                    traced,
                 });
             }
             report.compiled = Some(compiled);

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use emulator::{CtaTime, SM_COUNT};
+use target::H200;
 
 /// Cycles from the start of a launch until its first instructions, and from its last store until its end.
 const LAUNCH_CYCLES: f64 = 5000.0;
@@ -20,7 +21,7 @@ const DRAM_BEGINNING: f64 = 3.0;
 const L2_BYTES: f64 = 10.5e6;
 const L2_BEGINNING: f64 = 5.0;
 /// The highest clock of an SM, in cycles of a microsecond.
-const HIGHEST_CLOCK: f64 = 1980.0;
+const HIGHEST_CLOCK: f64 = H200.clock_khz as f64 / 1e3;
 /// The clock at a use of all tensor cores of `FULL_USE`, which falls as the cube root of the use.
 const CLOCK_AT_FULL_USE: f64 = 1660.0;
 const FULL_USE: f64 = 0.918;

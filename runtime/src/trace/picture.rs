@@ -6,6 +6,7 @@ use lowering::trace::{EventKind, TraceTable};
 
 use super::names::Names;
 use super::timeline::{CtaTime, Timeline, Track};
+use crate::markup::escaped;
 
 /// Pixels of the picture, of its column of names, and of its rows.
 const WIDTH: f64 = 920.0;
@@ -352,12 +353,6 @@ fn label(ns: f64, step: f64) -> String {
     };
     let digits = ((unit / step).log10().ceil().max(0.0) as usize).max(usual);
     format!("{:.digits$} {name}", ns / unit)
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use machine::cache::{CubinCache, digest};
 use protocol::Exit;
@@ -23,6 +24,9 @@ use crate::terminal::Terminal;
 
 /// Parts in which rustc compiles a member: a number that nobody chooses, and that has no other effect.
 const UNITS: u32 = 253;
+
+/// How long the files of a repository are kept that nobody compares with.
+const KEPT: Duration = Duration::from_hours(30 * 24);
 
 /// The files of a revision, which stay those for as long as this lives.
 pub(super) struct Checkout {
@@ -49,7 +53,8 @@ impl Checkout {
             .canonicalize()
             .map_err(|error| Error::io("read", package.root(), &error))?;
         let within = root.strip_prefix(&top).unwrap_or(Path::new(""));
-        let folder = kept_folder(&metadata).join(key(&top));
+        let kept = kept_folder(&metadata);
+        let folder = kept.join(key(&top));
         let tree = folder.join("tree");
         fs::create_dir_all(&tree).map_err(|error| Error::io("made", &tree, &error))?;
         let lock = locked(&folder.join("lock"), || {
@@ -59,6 +64,8 @@ impl Checkout {
             );
             terminal.remark(&Remark::note(text));
         })?;
+        // What cannot be removed today is tried again another time.
+        let _ = forget_unused(&kept, SystemTime::now());
         fill(&top, &folder, &commit)?;
         let mut options = CargoOptions {
             manifest_path: Some(tree.join(within).join("Cargo.toml")),
@@ -109,9 +116,27 @@ fn locked(path: &Path, tell: impl FnOnce()) -> Result<File> {
             }
             tried => tried?,
         }
+        // By which it is known when the files were last used.
+        file.set_modified(SystemTime::now())?;
         Ok(file)
     };
     lock().map_err(|error| Error::io("locked", path, &error))
+}
+
+/// Removes the files of repositories that nobody has compared with for [`KEPT`].
+fn forget_unused(kept: &Path, now: SystemTime) -> std::io::Result<()> {
+    for entry in fs::read_dir(kept)? {
+        let folder = entry?.path();
+        let Ok(lock) = File::open(folder.join("lock")) else {
+            continue;
+        };
+        let used = lock.metadata()?.modified()?;
+        let is_old = now.duration_since(used).is_ok_and(|age| age > KEPT);
+        if is_old && lock.try_lock().is_ok() {
+            fs::remove_dir_all(&folder)?;
+        }
+    }
+    Ok(())
 }
 
 /// Brings the files of `folder/tree` to those of a commit.
@@ -157,6 +182,24 @@ fn line(said: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_repositories_that_nobody_uses_are_removed() {
+        let kept = tempfile::tempdir().expect("a folder");
+        let of = |name: &str, age: Duration| {
+            let folder = kept.path().join(name);
+            fs::create_dir_all(folder.join("tree")).expect("a folder");
+            let lock = File::create(folder.join("lock")).expect("a file");
+            lock.set_modified(SystemTime::now() - age).expect("a time");
+            folder
+        };
+        let (day, month) = (Duration::from_hours(24), KEPT + Duration::from_hours(1));
+        let (fresh, old, in_use) = (of("fresh", day), of("old", month), of("in-use", month));
+        let user = File::open(in_use.join("lock")).expect("a file");
+        user.lock().expect("it is free");
+        forget_unused(kept.path(), SystemTime::now()).expect("a folder");
+        assert!(fresh.exists() && in_use.exists() && !old.exists());
+    }
 
     #[test]
     fn who_waits_for_another_comparison_says_so() {

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use target::Target;
 
 /// Streaming multiprocessors of an H200, for `%nsmid` and for models of time.
-pub const SM_COUNT: u32 = 132;
+pub const SM_COUNT: u32 = target::H200.sms;
 
 /// A launch that can start.
 pub(crate) struct Context<'a> {

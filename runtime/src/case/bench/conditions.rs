@@ -11,8 +11,8 @@ use machine::nvml::{Managed, Moment, THROTTLES};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conditions {
     moments: Vec<Moment>,
-    /// The power that the GPU may take, watts.
-    pub power_limit_watts: u32,
+    /// The power that the GPU may take, watts; none where nothing says it.
+    pub power_limit_watts: Option<u32>,
 }
 
 impl Conditions {
@@ -72,7 +72,7 @@ pub(super) struct Sampler {
     at_work: Arc<AtomicUsize>,
     /// None when it was joined.
     thread: Option<JoinHandle<Vec<(usize, Moment)>>>,
-    power_limit_watts: u32,
+    power_limit_watts: Option<u32>,
 }
 
 /// Between two questions: a question takes a fraction of it.
@@ -86,7 +86,7 @@ const OVER: usize = usize::MAX - 1;
 impl Sampler {
     /// Of GPU number `ordinal`; none where nothing says its clocks.
     pub(super) fn start(ordinal: usize) -> Option<Sampler> {
-        let managed = Managed::of(ordinal)?;
+        let managed = Managed::of(ordinal).ok()?;
         let at_work = Arc::new(AtomicUsize::new(IDLE));
         let power_limit_watts = managed.power_limit_watts;
         let thread = {
@@ -185,7 +185,7 @@ mod tests {
                 moment(1665, 700_000, 0x4 | 0x20),
                 moment(1700, 690_000, 0),
             ],
-            power_limit_watts: 700,
+            power_limit_watts: Some(700),
         };
         assert_eq!(conditions.sm_mhz(), Some([1665, 1755, 1980]));
         assert_eq!(conditions.watts(), Some([300, 700, 700]));

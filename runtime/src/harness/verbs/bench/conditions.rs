@@ -21,7 +21,10 @@ pub(super) fn text(conditions: &Conditions) -> Option<String> {
     parts.extend(
         conditions
             .watts()
-            .map(|[_, median, _]| format!("{median} of {} W", conditions.power_limit_watts)),
+            .map(|[_, median, _]| match conditions.power_limit_watts {
+                Some(limit) => format!("{median} of {limit} W"),
+                None => format!("{median} W"),
+            }),
     );
     parts.extend(
         conditions

@@ -5,18 +5,14 @@ use std::fmt::Write;
 use machine::cupti::{METRICS, STALLS};
 use serde_json::{Map, Value, json};
 
-use super::chart::time;
 use super::waits;
-use crate::case::{BenchOptions, Counters, probe};
+use crate::case::{Counters, probe};
 use crate::device::Device;
-use crate::emulated::{EmulatorOptions, Modelled};
+use crate::emulated::Modelled;
 use crate::harness::Exit;
-use crate::harness::catalog::{CaseItem, RunItem};
 use crate::harness::context::{Context, Done};
-use crate::harness::device::Emulation;
-use crate::harness::replaced::Replaced;
-use crate::harness::verbs::run::Runner;
 use crate::report::{Remark, Sources};
+use crate::trace::summary::time;
 
 /// How many reasons of stalls are printed; records have all.
 const MOST_STALLS: usize = 4;
@@ -40,49 +36,6 @@ pub(super) fn check(context: &Context, device: &Device) -> Done<()> {
         });
     }
     probe(device).map_err(|error| context.speaker.error("--counters", &error))
-}
-
-/// What the model says of the same launches.
-pub(super) struct Prediction {
-    runner: Runner,
-}
-
-impl Prediction {
-    /// By the kernels that `replaced` leaves; tensors may have so many bytes.
-    pub(super) fn new(replaced: &Replaced, limit_bytes: usize) -> Prediction {
-        let emulation = Emulation {
-            is_modelling: true,
-            ..Emulation::default()
-        };
-        let options: EmulatorOptions = emulation.options();
-        let device = Device::emulator_with(options);
-        let compiler = Context::compiler(replaced);
-        Prediction {
-            runner: Runner::benching(
-                &device,
-                compiler,
-                Some(limit_bytes),
-                BenchOptions::default(),
-            ),
-        }
-    }
-
-    /// The launches of a run by name, or why there is nothing to say.
-    pub(super) fn of(
-        &self,
-        case: &CaseItem,
-        run: &RunItem,
-    ) -> Result<Vec<(String, Modelled)>, String> {
-        if let Some(why) = self.runner.why_not(run) {
-            return Err(why);
-        }
-        let outcome = case.entry.run(&run.sizes, self.runner.mode());
-        outcome.result.map_err(|error| error.to_string())?;
-        let launches = outcome.report.launches.iter();
-        let modelled =
-            launches.filter_map(|launch| Some((launch.instance.display(), launch.modelled?)));
-        Ok(modelled.collect())
-    }
 }
 
 /// What the model says of each of these: names that come several times are taken in order.
@@ -171,12 +124,9 @@ fn nothing(_: &Modelled) -> Option<String> {
 }
 
 const FIGURES: &[Figure] = &[
-    figure(
-        "time of the launch",
-        &["time_ns"],
-        |ns| time(ns / 1e6),
-        |m| Some(time(m.microseconds / 1e3)),
-    ),
+    figure("time of the launch", &["time_ns"], time, |m| {
+        Some(time(m.microseconds * 1e3))
+    }),
     figure(
         "clock of the SMs",
         &["sm_clock_hz"],

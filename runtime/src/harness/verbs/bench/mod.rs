@@ -4,6 +4,7 @@ mod baseline;
 mod chart;
 mod conditions;
 mod counters;
+mod counting;
 mod figures;
 mod modelled;
 mod roofline;
@@ -19,7 +20,7 @@ use machine::nvml::Managed;
 use serde_json::{Value, json};
 
 use super::run::{Runner, Shown, Table};
-use crate::case::BenchOptions;
+use crate::case::{BenchOptions, CaseReport};
 use crate::device::Device;
 use crate::emulated::Modelled;
 use crate::harness::Exit;
@@ -35,7 +36,7 @@ use crate::report::Remark;
 
 use baseline::Baselines;
 use chart::Charts;
-use counters::Prediction;
+use counting::Counting;
 use figures::Figures;
 use modelled::ModelledFigures;
 
@@ -55,7 +56,7 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, &catalog)?;
     check_files(request).map_err(|error| unwritten(&error, &context.speaker))?;
     let device = open_device(context)?;
-    let prediction = predict(context, request, &device, &replaced)?;
+    let counting = counting(context, request, &device, &replaced)?;
     let limit = limit_bytes(context, &device);
     let compiler = || Context::compiler(&replaced);
     let runner = Runner::benching(&device, compiler(), limit, options(request));
@@ -65,6 +66,14 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     let table = Table::new(&selected);
     context.speaker.begin(selected.len());
     let mut verdict = Verdict::good();
+    let bench = Bench {
+        context,
+        runner: &runner,
+        checker: &checker,
+        table: &table,
+        request,
+    };
+    let mut timed = Vec::new();
     for (case, run) in selected {
         let speaker = &context.speaker;
         speaker.step(&format!("{} {}", case.entry.name, run.sizes));
@@ -74,21 +83,31 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
                 case.about(run)
             )));
         } else {
-            let bench = Bench {
-                context,
-                runner: &runner,
-                checker: &checker,
-                prediction: prediction.as_ref(),
-                table: &table,
-                request,
-            };
-            match bench.run((case, run), &mut charts) {
-                Ok(Some(event)) => baselines.note(context, &table.prefix(case, run), &event),
+            match bench.run(case, run) {
+                Ok(Some(found)) if counting.is_some() => timed.push(found),
+                Ok(Some(found)) => {
+                    let concluded = bench.conclude(&found, &mut charts);
+                    match concluded {
+                        Ok(event) => baselines.note(context, &table.prefix(case, run), &event),
+                        Err(exit) => verdict.note(exit),
+                    }
+                }
                 Ok(None) => {}
                 Err(exit) => verdict.note(exit),
             }
         }
         context.speaker.stepped();
+    }
+    // Counting follows all timing, so that no time is taken of a GPU that was profiled just before.
+    for mut found in timed {
+        let (case, run) = (found.case, found.run);
+        if let Some(counting) = &counting {
+            verdict.note(bench.count(&mut found, counting));
+        }
+        match bench.conclude(&found, &mut charts) {
+            Ok(event) => baselines.note(context, &table.prefix(case, run), &event),
+            Err(exit) => verdict.note(exit),
+        }
     }
     context.speaker.end();
     verdict.note(draw(context, request, &charts));
@@ -107,28 +126,32 @@ fn open_device(context: &Context) -> Done<Device> {
         let text = "times are those of a model of an H200; nothing is measured, and results are not compared";
         context.speaker.remark(&Remark::warning(text));
     }
-    let is_managed = |gpu| Managed::of(gpu).is_some();
-    if device.ordinal().is_some_and(|gpu| !is_managed(gpu)) {
-        let text = "clocks and power are not known: there is no NVML (libnvidia-ml.so.1)";
-        context.speaker.remark(&Remark::note(text));
+    let lack = device.ordinal().and_then(|gpu| Managed::of(gpu).err());
+    if let Some(lack) = lack {
+        let remark = Remark::note(format!("clocks and power are not known: {lack}"));
+        context.speaker.remark(&match lack.help() {
+            Some(help) => remark.with_help(help),
+            None => remark,
+        });
     }
     Ok(device)
 }
 
-/// What predicts the figures that will be counted, where they will be.
-fn predict(
+/// What counts, and predicts what is counted, where that is wanted.
+fn counting(
     context: &Context,
     request: &BenchRequest,
     device: &Device,
     replaced: &Replaced,
-) -> Done<Option<Prediction>> {
+) -> Done<Option<Counting>> {
     if !request.counters {
         return Ok(None);
     }
     counters::check(context, device)?;
     let limit = context.emulator_limit_bytes();
     let limit = limit.saturating_mul(MODELLED_TENSORS);
-    Ok(Some(Prediction::new(replaced, limit)))
+    let timing = options(request);
+    Ok(Some(Counting::new(device, replaced, timing, limit)))
 }
 
 /// The most bytes that the tensors of a case may have: a few CTAs of a large one take no longer than all of a small one.
@@ -162,7 +185,6 @@ fn options(request: &BenchRequest) -> BenchOptions {
         samples: request.samples,
         rounds: request.samples.min(BenchOptions::default().rounds),
         sustained: Duration::from_millis(request.sustained_ms),
-        counters: request.counters,
         ..BenchOptions::default()
     };
     if request.hot { options.hot() } else { options }
@@ -216,14 +238,23 @@ struct Bench<'b> {
     context: &'b Context,
     runner: &'b Runner,
     checker: &'b Runner,
-    prediction: Option<&'b Prediction>,
     table: &'b Table,
     request: &'b BenchRequest,
 }
 
+/// A run that was timed, or modelled.
+struct Timed<'c> {
+    case: &'c CaseItem,
+    run: &'c RunItem,
+    report: CaseReport,
+    checks: Vec<String>,
+    /// What the model says of launches that were counted.
+    modelled: Vec<(String, Modelled)>,
+}
+
 impl Bench<'_> {
-    /// Checks a run where peers will be compared with its results, times it and reports. Gives its figures, if it has any.
-    fn run(&self, (case, run): (&CaseItem, &RunItem), charts: &mut Charts) -> Done<Option<Value>> {
+    /// Checks a run where peers will be compared with its results, times it, and shows its times to people.
+    fn run<'c>(&self, case: &'c CaseItem, run: &'c RunItem) -> Done<Option<Timed<'c>>> {
         let speaker = &self.context.speaker;
         let about = case.about(run);
         if run.described.ranks.is_some() && self.runner.is_modelling() {
@@ -240,36 +271,85 @@ impl Bench<'_> {
         if let Err(error) = &outcome.result {
             return Err(speaker.error(&about, error));
         }
-        if let Some(figures) = ModelledFigures::of(&outcome.report) {
-            charts.push(figures.work(case, run));
-            let event = figures.event(case, run);
-            speaker.tell(&figures.text(&self.table.prefix(case, run)), || {
-                event.clone()
-            });
-            return self.recorded(event);
-        }
-        let Some(figures) = Figures::of(&outcome.report, checks, self.runner.facts()) else {
+        let timed = Timed {
+            case,
+            run,
+            report: outcome.report,
+            checks,
+            modelled: Vec::new(),
+        };
+        let prefix = self.table.prefix(case, run);
+        let text = if let Some(figures) = ModelledFigures::of(&timed.report) {
+            figures.text(&prefix)
+        } else if let Some(figures) = self.figures(&timed) {
+            figures.text(&prefix)
+        } else {
             let text = format!("{about} launches nothing, so there is nothing to time");
             speaker.remark(&Remark::warning(text));
             return Ok(None);
         };
-        charts.push(figures.work(case, run));
-        let mut event = figures.event(case, run, self.runner.device());
-        let mut text = figures.text(&self.table.prefix(case, run));
-        if let Some(prediction) = self.prediction {
-            let modelled = self.modelled(prediction, (case, run));
-            let counted = figures.counters();
-            let found = counters::matched(&counted, modelled.iter().collect());
-            let pairs = counted.iter().zip(found);
-            let sources = self.context.sources();
-            text.extend(
-                pairs.map(|(counters, modelled)| counters::text(counters, modelled, &sources)),
-            );
-            event["modelled"] = modelled.iter().map(modelled::launch).collect();
+        if !speaker.is_json() {
+            speaker.print(&text);
         }
-        speaker.tell(&text, || event.clone());
-        for note in figures.notes() {
-            speaker.remark(&Remark::note(note));
+        Ok(Some(timed))
+    }
+
+    fn figures<'t>(&self, timed: &'t Timed<'_>) -> Option<Figures<'t>> {
+        Figures::of(&timed.report, timed.checks.clone(), self.runner.facts())
+    }
+
+    /// Counts a run that was timed, shows that to people, and keeps it with the times.
+    fn count(&self, timed: &mut Timed<'_>, counting: &Counting) -> Exit {
+        let (case, run) = (timed.case, timed.run);
+        let speaker = &self.context.speaker;
+        speaker.step(&format!("counters of {} {}", case.entry.name, run.sizes));
+        if let Err(error) = counting.count(case, run, &mut timed.report) {
+            return speaker.error(&case.about(run), &error);
+        }
+        match counting.predict(case, run) {
+            Ok(modelled) => timed.modelled = modelled,
+            Err(why) => {
+                let text = format!("{} is not modelled: {why}", case.about(run));
+                speaker.remark(&Remark::note(text));
+            }
+        }
+        let Some(figures) = self.figures(timed) else {
+            return Exit::Success;
+        };
+        let counted = figures.counters();
+        let found = counters::matched(&counted, timed.modelled.iter().collect());
+        let sources = self.context.sources();
+        let pairs = counted.iter().zip(found);
+        let texts: String = pairs
+            .map(|(counters, modelled)| counters::text(counters, modelled, &sources))
+            .collect();
+        if !speaker.is_json() {
+            speaker.print(&texts);
+        }
+        Exit::Success
+    }
+
+    /// Everything that is known of a run: for machines, for pictures and for the file of records.
+    fn conclude(&self, timed: &Timed<'_>, charts: &mut Charts) -> Done<Value> {
+        let (case, run) = (timed.case, timed.run);
+        let event = if let Some(figures) = ModelledFigures::of(&timed.report) {
+            charts.push(figures.work(case, run));
+            figures.event(case, run)
+        } else if let Some(figures) = self.figures(timed) {
+            charts.push(figures.work(case, run));
+            let mut event = figures.event(case, run, self.runner.device());
+            if self.request.counters {
+                event["modelled"] = timed.modelled.iter().map(modelled::launch).collect();
+            }
+            for note in figures.notes() {
+                self.context.speaker.remark(&Remark::note(note));
+            }
+            event
+        } else {
+            Value::Null
+        };
+        if self.context.speaker.is_json() {
+            self.context.speaker.event(&event);
         }
         self.recorded(event)
     }
@@ -291,24 +371,11 @@ impl Bench<'_> {
         }
     }
 
-    /// What the model says of the launches of a run; nothing, and why, where it says nothing.
-    fn modelled(
-        &self,
-        prediction: &Prediction,
-        (case, run): (&CaseItem, &RunItem),
-    ) -> Vec<(String, Modelled)> {
-        prediction.of(case, run).unwrap_or_else(|why| {
-            let text = format!("{} is not modelled: {why}", case.about(run));
-            self.context.speaker.remark(&Remark::note(text));
-            Vec::new()
-        })
-    }
-
-    fn recorded(&self, event: Value) -> Done<Option<Value>> {
+    fn recorded(&self, event: Value) -> Done<Value> {
         if let Some(path) = &self.request.record {
             append(path, &format!("{event}\n"), &self.context.speaker)?;
         }
-        Ok(Some(event))
+        Ok(event)
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the launches of a run would take on an H200, for people and machines.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use ir::elem::DType;
 use serde_json::{Value, json};
@@ -9,11 +8,11 @@ use serde_json::{Value, json};
 use super::chart::{Mark, Work};
 use super::figures::title;
 use super::roofline::Roofline;
+use super::table::time;
 
 use crate::case::CaseReport;
 use crate::emulated::Modelled;
 use crate::harness::catalog::{CaseItem, RunItem};
-use crate::harness::verbs::run::time_text;
 
 /// The modelled launches of a run, in order, and the work that they do.
 pub(super) struct ModelledFigures {
@@ -103,10 +102,6 @@ impl ModelledFigures {
             "moved_bytes": self.moved_bytes, "launches": launches,
         })
     }
-}
-
-fn time(ms: f64) -> String {
-    time_text(Duration::from_secs_f64(ms / 1e3))
 }
 
 fn bound(launch: &Modelled) -> String {

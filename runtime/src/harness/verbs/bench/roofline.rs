@@ -1,6 +1,7 @@
 //! What a device can do at the most, and how near a launch comes.
 
 use ir::elem::DType;
+use target::{Gpu, H200};
 
 use crate::device::DeviceFacts;
 
@@ -24,14 +25,9 @@ fn flops_per_cycle(tensor_cores: Option<DType>) -> Option<f64> {
 }
 
 impl Roofline {
-    /// Of the H200 whose time the emulator models: 132 SMs at 1980 MHz, and `HBM3e` of 6016 bits at 3201 MHz, as its driver says.
+    /// Of the GPU whose time the emulator models.
     pub(super) fn modelled(tensor_cores: Option<DType>) -> Option<Roofline> {
-        const CYCLES: f64 = 132.0 * 1980e6;
-        const BYTES: f64 = 3201e6 * 2.0 * 6016.0 / 8.0;
-        Some(Roofline {
-            flops_per_second: CYCLES * flops_per_cycle(tensor_cores)?,
-            bytes_per_second: BYTES,
-        })
+        Roofline::of_gpu(H200, tensor_cores)
     }
 
     /// At the highest clocks that the driver reports, which the power limit may not allow; none for the emulator.
@@ -39,12 +35,23 @@ impl Roofline {
         if facts.clock_khz == 0 || facts.memory_clock_khz == 0 {
             return None;
         }
-        let cycles = f64::from(facts.clock_khz) * 1e3 * f64::from(facts.multiprocessors);
+        let gpu = Gpu {
+            name: "",
+            sms: facts.multiprocessors,
+            clock_khz: facts.clock_khz,
+            memory_clock_khz: facts.memory_clock_khz,
+            memory_bus_bits: facts.memory_bus_bits,
+        };
+        Roofline::of_gpu(gpu, tensor_cores)
+    }
+
+    fn of_gpu(gpu: Gpu, tensor_cores: Option<DType>) -> Option<Roofline> {
+        let cycles = f64::from(gpu.clock_khz) * 1e3 * f64::from(gpu.sms);
         // Two transfers a cycle of the memory clock.
-        let bytes = f64::from(facts.memory_clock_khz) * 1e3 * 2.0;
+        let transfers = f64::from(gpu.memory_clock_khz) * 1e3 * 2.0;
         Some(Roofline {
             flops_per_second: cycles * flops_per_cycle(tensor_cores)?,
-            bytes_per_second: bytes * f64::from(facts.memory_bus_bits) / 8.0,
+            bytes_per_second: transfers * f64::from(gpu.memory_bus_bits) / 8.0,
         })
     }
 
@@ -110,6 +117,7 @@ mod tests {
     fn the_model_is_of_an_h200() {
         for tensor_cores in [None, Some(DType::Bf16), Some(DType::E4m3)] {
             let known = Roofline::of(&h200(), tensor_cores);
+            assert!(known.is_some());
             assert_eq!(Roofline::modelled(tensor_cores), known);
         }
     }

@@ -6,7 +6,8 @@ use super::figures::{Figures, Line, lines};
 use crate::case::{Series, Timing};
 use crate::harness::verbs::run::time_text;
 
-fn time(ms: f64) -> String {
+/// A time of so many milliseconds.
+pub(super) fn time(ms: f64) -> String {
     time_text(Duration::from_secs_f64(ms / 1e3))
 }
 

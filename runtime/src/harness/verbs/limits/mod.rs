@@ -167,7 +167,7 @@ impl Held {
         for found in &exceeded {
             say(found, context);
         }
-        self.remark_unmeasured(context);
+        self.remark_unmeasured(context, "not compared");
         if exceeded.is_empty() {
             Exit::Success
         } else {
@@ -175,7 +175,8 @@ impl Held {
         }
     }
 
-    fn remark_unmeasured(&self, context: &Context) {
+    /// Says how many limits could not be measured, and what became of them.
+    pub(super) fn remark_unmeasured(&self, context: &Context, what: &str) {
         let unmeasured = self
             .all
             .iter()
@@ -183,7 +184,7 @@ impl Held {
         let unmeasured = unmeasured.count();
         if unmeasured > 0 {
             let text = format!(
-                "{} of registers, spills and stack not compared: no ptxas was found",
+                "{} of registers, spills and stack {what}: no ptxas was found",
                 count(unmeasured, "limit")
             );
             let help = "PTXAS chooses the program, `cargo tilekit doctor --fix` fetches it";

@@ -39,7 +39,7 @@ pub(in crate::harness) fn share(context: &Context, request: &TuneShare) -> Done 
         ahead: &ahead,
         device: &device,
         stream: &stream,
-        managed: request.gpu.and_then(Managed::of),
+        managed: request.gpu.and_then(|gpu| Managed::of(gpu).ok()),
     };
     std::thread::scope(|scope| {
         ahead.start(scope);

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::svg::{FAINT, Hold, INK, Svg, WIDTH, fitting};
-use super::{Mark, Work, time};
+use super::{Mark, Work};
+use crate::trace::summary::time;
 
 /// Letters of the longest bar in a terminal.
 const CELLS: usize = 40;
@@ -85,7 +86,7 @@ fn longest(works: &[Work], work: &Work) -> f64 {
 
 /// Such as `612.40 µs ±0.3 %, 1.04×, 743.2 TFLOP/s`.
 fn said(work: &Work, mark: &Mark) -> String {
-    let mut text = time(mark.ms);
+    let mut text = time(mark.ms * 1e6);
     if let Some(spread) = mark.spread {
         let _ = write!(text, " ±{:.1} %", spread * 100.0);
     }

@@ -61,14 +61,6 @@ impl Work {
     }
 }
 
-/// Such as `612.40 µs`.
-pub(super) fn time(ms: f64) -> String {
-    match ms {
-        ms if ms < 1.0 => format!("{:.2} µs", ms * 1e3),
-        ms => format!("{ms:.3} ms"),
-    }
-}
-
 /// All runs of a `bench`.
 #[derive(Debug, Default)]
 pub(super) struct Charts {

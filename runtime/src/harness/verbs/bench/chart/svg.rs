@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::markup::escaped;
+
 pub(super) const INK: &str = "#1b1f24";
 pub(super) const FAINT: &str = "#6a737d";
 pub(super) const RULE: &str = "#d9dee3";
@@ -93,12 +95,6 @@ impl Svg {
              <rect width=\"{WIDTH:.0}\" height=\"{height:.0}\" fill=\"#ffffff\"/>\n{body}</svg>\n"
         )
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 /// A text that fits so many pixels, cut where it does not.
