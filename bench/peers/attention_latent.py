@@ -58,16 +58,24 @@ class Problem:
         return torch.einsum("htk,kd->thd", weights, pages[:, :VALUES]), lse
 
 
-def ours(folder, problem, workspace, stem="decode_latent-bf16"):
+def stem_of(problem):
+    """The instance that a call chooses: see call.rs."""
+    tiles = -(-problem.queries * problem.q.shape[2] // ROWS)
+    steps = len(problem.lengths) * -(-problem.row // 2) * tiles
+    return f"decode_latent-bf16-{str(tiles > 1 and steps >= 8 * SMS).lower()}"
+
+
+def ours(folder, problem, workspace, stem=None):
+    stem = stem or stem_of(problem)
     batch, queries, heads = len(problem.lengths), problem.queries, problem.heads
     rows = queries * heads
     tiles = -(-rows // ROWS)
     parts = max(1, SMS // tiles)
     sums, lse_of_pieces = workspace
     assert sums.numel() >= (parts + batch - 1) * rows * VALUES
-    numbers = {"batch": batch, "heads": heads, "queries": queries, "row_tiles": tiles, "token_rows": heads, "head_rows": 1, "table_row": problem.row, "parts": parts,
+    numbers = {"batch": batch, "heads": heads, "queries": queries, "row_tiles": tiles, "token_rows": heads, "head_rows": 1, "table_row": problem.row, "parts": parts, "page_stride": PAGE * DEPTH,
                "log2_scale": SCALE * math.log2(math.e), "out_batch": rows * VALUES, "out_head": VALUES, "out_token": heads * VALUES}
-    buffers = dict(q=problem.q.view(batch, rows, DEPTH), q_rope=problem.q.view(batch, rows, DEPTH), cache=problem.cache, cache_rope=problem.cache, out=problem.out, lse=problem.lse,
+    buffers = dict(q=problem.q.view(batch, rows, DEPTH), q_rope=problem.q.view(batch, rows, DEPTH), cache=problem.cache, cache_rope=problem.cache, cache_rows=problem.cache, out=problem.out, lse=problem.lse,
                    sums=sums, lse_of_pieces=lse_of_pieces, lengths=problem.of_lengths, table=problem.table)
     launches = []
     for name, grid in ((stem, [parts * tiles, 1, 1]), ("merge_latent-bf16-512-128", [min(batch * rows, 2112), VALUES // 128, 1])):
@@ -115,10 +123,10 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--stems", default="decode_latent-bf16")
+    parser.add_argument("--stems", default="", help="instances, by default the one that a call chooses")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    stems = options.stems.split(",")
+    stems = options.stems.split(",") if options.stems else [None]
     room = workspace(300 * 256)
     if options.check:
         for lengths, queries, heads in CHECKS:
@@ -128,9 +136,9 @@ def main():
                 for at, length in enumerate(lengths):
                     for page in range(length // PAGE, problem.row):
                         problem.cache[problem.table[at, page].item(), max(0, length - page * PAGE):] = math.nan
-                call = enter(str(lengths[:4]), stem, lambda: ours(options.artefacts, problem, room, stem))
+                call = enter(str(lengths[:4]), str(stem), lambda: ours(options.artefacts, problem, room, stem))
                 if call:
-                    check(problem, call, stem)
+                    check(problem, call, stem or stem_of(problem))
         return
     for batch, tokens, heads in SHAPES:
         name = f"b{batch} t{tokens} h{heads}"
@@ -138,7 +146,7 @@ def main():
             continue
         count = min(3, max(1, copies(2 * batch * tokens * DEPTH)))
         sets = [Problem([tokens] * batch, 1, heads) for _ in range(count)]
-        ways = [(stem, lambda stem=stem: [ours(options.artefacts, p, room, stem) for p in sets]) for stem in stems]
+        ways = [(stem or "ours", lambda stem=stem: [ours(options.artefacts, p, room, stem) for p in sets]) for stem in stems]
         ways.append(("FlashMLA", lambda: [flash_mla(p) for p in sets]))
         held = [c for c in (enter(name, n, lambda: Contestant(n, make(), 20, graph_below_ms=0.2)) for n, make in ways) if c]
         for c in held:

@@ -141,11 +141,16 @@ impl Attention {
             order,
             ..
         } = call.checked;
-        let instance = instance(DEPTHS, [STEP, 1], |compiler| {
-            decode_latent::<T>.compile(compiler)
-        });
-        let kernel = self.kernel::<T, _>("decode_latent", 0, &instance)?;
         let row_tiles = (heads * queries).div_ceil(ROWS);
+        let steps = batch * (pages * PAGE).div_ceil(STEP) * row_tiles;
+        let is_ahead = is_ahead(row_tiles, steps, call.cache.rows);
+        let compile: fn(&Compiler) -> tilekit::Result<_> = if is_ahead {
+            |compiler| decode_latent::<T, true>.compile(compiler)
+        } else {
+            |compiler| decode_latent::<T, false>.compile(compiler)
+        };
+        let instance = instance(DEPTHS, [STEP, 1], compile);
+        let kernel = self.kernel::<T, _>("decode_latent", usize::from(is_ahead), &instance)?;
         let resident = self.programs(&kernel, usize::from(u16::MAX))?;
         let parts = (resident / row_tiles).max(1);
         let pieces = (parts + batch - 1) * heads * queries;
@@ -160,6 +165,8 @@ impl Attention {
                 &q,
                 &cache,
                 &cache,
+                &cache,
+                call.cache.rows.place().strides[0] as i64,
                 call.out,
                 call.lse,
                 &rows.sums,
@@ -225,6 +232,11 @@ impl Attention {
         )?;
         Ok(())
     }
+}
+
+/// Whether a call has so many steps that `AHEAD` is faster: from 8 steps in each of 132 CTAs on, where CTAs share the cache, whose pages are contiguous.
+fn is_ahead<T: DeviceElement>(row_tiles: usize, steps: usize, rows: &View<'_, T>) -> bool {
+    row_tiles > 1 && steps >= 8 * 132 && rows.place().strides[2] == DEPTHS[0]
 }
 
 /// The view with heads and tokens as rows.

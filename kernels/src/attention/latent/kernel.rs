@@ -30,12 +30,17 @@ const REGISTERS: [u32; 2] = [240, 24];
 /// key's position. The program of a part and a tile of 64 rows, of `row_tiles`, is `part * row_tiles + tile`. A sequence of which a part has all keys
 /// goes to `out`, whose rows are the strides apart, and to `lse`, `[batch, heads, queries]`; the pieces of others go to `sums`, `[pieces, heads, queries, 512]`, and
 /// `lse_of_pieces`, which [`merge_latent`](super::merge::merge_latent) merges.
-#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>, <f16>))]
-pub fn decode_latent<T: Float + WgmmaOperand<T, f32>>(
+///
+/// `AHEAD` is for many steps and several tiles of rows: the first warpgroup's product with the second block is in flight during the next scores, each block's P has a place of its own, and
+/// the CTAs of a sequence bring the pages of the next step into L2, each its share. Pages are `page_stride` elements apart then, and contiguous, from `cache_rows` on.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, false>, <bf16, true>, <f16, false>))]
+pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
     #[block([1, ROWS, HALF], swizzle::<T>(HALF, 3))] q: TensorMap<T>,
     #[block([1, ROWS, ROPE], swizzle::<T>(ROPE, 3))] q_rope: TensorMap<T>,
     #[block([1, PAGE, HALF], swizzle::<T>(HALF, 3))] cache: TensorMap<T>,
     #[block([1, PAGE, ROPE], swizzle::<T>(ROPE, 3))] cache_rope: TensorMap<T>,
+    cache_rows: Ptr<T>,
+    #[multiple_of(8)] page_stride: i64,
     out: Ptr<T>,
     lse: Ptr<f32>,
     sums: Ptr<f32>,
@@ -86,6 +91,10 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>>(
         cache: [cache, cache_rope],
         table,
         table_row,
+        rows: cache_rows,
+        page_stride,
+        row_tiles,
+        is_ahead: AHEAD,
     };
     let attend = |group: usize| {
         let consumer = LatentPart {
@@ -93,6 +102,7 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>>(
             rows,
             group,
             log2_scale,
+            is_ahead: AHEAD,
         };
         let deal = deal(4);
         consumer.attend(deal, deal.span(part));

@@ -76,6 +76,12 @@ pub(super) struct LatentMaps<T> {
     pub(super) cache: [TensorMap<T>; 2],
     pub(super) table: Ptr<i32>,
     pub(super) table_row: Scalar<i32>,
+    /// The cache, of which pages are so many elements apart.
+    pub(super) rows: Ptr<T>,
+    pub(super) page_stride: Scalar<i64>,
+    pub(super) row_tiles: Scalar<i32>,
+    /// Whether pages are brought into L2 ahead of their loads.
+    pub(super) is_ahead: bool,
 }
 
 impl<T: Element> LatentMaps<T> {
@@ -100,12 +106,29 @@ impl<T: Element> LatentMaps<T> {
                 self.load_queries(tiles, piece.round, piece.sequence, tile);
             }
             pages = [page_of(piece.from + 1, 0), page_of(piece.from + 1, 1)];
+            if self.is_ahead {
+                self.prefetch(pages, tile);
+            }
             for number in range(piece.from + 1, piece.to) {
                 let next = [page_of(number + 1, 0), page_of(number + 1, 1)];
                 self.load_step(tiles, piece.fill + number - piece.from, pages);
+                if self.is_ahead {
+                    self.prefetch(next, tile);
+                }
                 pages = next;
             }
         });
+    }
+
+    /// Brings pages into L2, behind the loads of the step before. The CTAs of several tiles of rows divide them.
+    #[device]
+    fn prefetch(self, pages: [Scalar<i32>; 2], tile: Scalar<i32>) {
+        for (group, page) in pages.into_iter().enumerate() {
+            let is_mine = (page >= 0) & (group as i32 % self.row_tiles == tile);
+            let count = select(is_mine, (PAGE * (2 * HALF + ROPE)) as i32, 0);
+            let first = maximum(page, 0).cast::<i64>() * self.page_stride;
+            self.rows.bulk(first).count(count).prefetch();
+        }
     }
 
     #[device]

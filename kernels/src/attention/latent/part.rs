@@ -17,6 +17,8 @@ pub(super) struct LatentPart<T> {
     pub(super) rows: LatentRows<T>,
     pub(super) group: usize,
     pub(super) log2_scale: Scalar<f32>,
+    /// Whether a product is left to the next step.
+    pub(super) is_ahead: bool,
 }
 
 /// The loop-carried values.
@@ -56,8 +58,14 @@ struct Held<T: Element> {
     other: Full<Smem<T>>,
 }
 
-/// Q in shared memory.
-type Queries<T> = (Smem<T>, Smem<T>, Smem<T>);
+/// Q in shared memory, and its last columns in registers where P of the second block takes their place.
+#[derive(Clone, Copy)]
+struct Queries<T> {
+    left: Smem<T>,
+    right: Smem<T>,
+    rope: Smem<T>,
+    held: Option<Tensor<T>>,
+}
 
 impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
     #[device]
@@ -95,6 +103,16 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         let queries = self.tiles.queries;
         deal.each_piece(span, |piece| {
             let asked = queries.consumer_wait(queries.of_fill(piece.round));
+            let (left, right, rope) = asked.tiles;
+            let held = self
+                .is_ahead
+                .then(|| rope.load(DotOperand::new(0, Self::of_scores(), 2)));
+            let q = Queries {
+                left,
+                right,
+                rope,
+                held,
+            };
             let scores = zeros::<f32>([ROWS, PAGE], Self::of_scores());
             let mut state = State {
                 softmax: Softmax::none(scores, self.log2_scale, [ROWS, PAGE]),
@@ -108,11 +126,24 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
                 number,
                 is_masked,
             };
-            for number in range(piece.from, edge) {
-                state = self.step(step(number, false), asked.tiles, state);
-            }
-            for number in range(edge, piece.to) {
-                state = self.step(step(number, true), asked.tiles, state);
+            if self.is_ahead && self.group == 0 {
+                state = self.first_body(step(piece.from, true), q, state, false);
+                let next = piece.from + 1;
+                let edge = maximum(edge, next);
+                for number in range(next, edge) {
+                    state = self.first_body(step(number, false), q, state, true);
+                }
+                for number in range(edge, piece.to) {
+                    state = self.first_body(step(number, true), q, state, true);
+                }
+                state = self.first_tail(step(piece.to - 1, true), q, state);
+            } else {
+                for number in range(piece.from, edge) {
+                    state = self.step(step(number, false), q, state);
+                }
+                for number in range(edge, piece.to) {
+                    state = self.step(step(number, true), q, state);
+                }
             }
             queries.consumer_release(asked);
             self.finish(piece, state);
@@ -138,7 +169,7 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         own.halves[1].consumer_release(held.other);
         let rescale = softmax.grow(scores, true);
         let powers = softmax.add(scores, rescale, ROWS).cast::<T>();
-        self.give(powers, softmax);
+        self.give(powers, softmax, q);
 
         self.clear(step, 0, held.own.tiles);
         let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
@@ -150,7 +181,7 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         own.halves[0].consumer_release(held.own);
         self.clear(step, 1, others.tiles);
         let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
-        let sums = sums.mma(self.tiles.powers, others.tiles).wait_all();
+        let sums = sums.mma(self.others(q), others.tiles).wait_all();
         other.halves[0].consumer_release(others);
         State { softmax, sums }
     }
@@ -173,9 +204,14 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         own.halves[0].consumer_release(held.other);
         let rescale = softmax.grow(scores, true);
         let powers = softmax.add(scores, rescale, ROWS).cast::<T>();
+        if self.is_ahead {
+            self.give(powers, softmax, q);
+        }
         let sums = sums.wait_all();
         other.halves[1].consumer_release(others);
-        self.give(powers, softmax);
+        if !self.is_ahead {
+            self.give(powers, softmax, q);
+        }
         self.clear(step, 1, held.own.tiles);
         let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
         let sums = sums.mma(Self::factor(powers), held.own.tiles).wait_all();
@@ -188,14 +224,15 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
     fn scores(
         self,
         step: Step,
-        (left, right, rope): Queries<T>,
+        q: Queries<T>,
         block: LatentBlock<T>,
     ) -> (Accumulator<f32>, Held<T>) {
+        let Queries { left, right, .. } = q;
         let [of_own, of_other] = [self.group, 1 - self.group];
         let wait = |part: Loads<T>| part.consumer_wait(part.of_fill(step.fill()));
         let scores = Accumulator::<f32>::zeros([ROWS, PAGE], Self::of_scores());
         let of_rope = wait(block.rope);
-        let scores = scores.mma(rope, of_rope.tiles.transpose());
+        let scores = self.of_rope(scores, q, of_rope.tiles);
         let own = wait(block.halves[of_own]);
         let scores = scores.mma([left, right][of_own], own.tiles.transpose());
         let other = wait(block.halves[of_other]);
@@ -206,6 +243,89 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
             other,
         };
         (scores, held)
+    }
+
+    #[device]
+    fn of_rope(self, scores: Accumulator<f32>, q: Queries<T>, keys: Smem<T>) -> Accumulator<f32> {
+        match q.held {
+            Some(held) => scores.mma(held, keys.transpose()),
+            None => scores.mma(q.rope, keys.transpose()),
+        }
+    }
+
+    /// P of the second block.
+    fn others(self, q: Queries<T>) -> Smem<T> {
+        match q.held {
+            Some(_) => q.rope,
+            None => self.tiles.powers,
+        }
+    }
+
+    /// A step whose product with the second block is left to the next one: it is in flight while the scores of the next are computed.
+    #[device]
+    fn first_body(self, step: Step, q: Queries<T>, state: State, has_before: bool) -> State {
+        let State {
+            mut softmax,
+            mut sums,
+        } = state;
+        let [own, other] = self.tiles.blocks;
+        let before = has_before.then(|| {
+            let half = other.halves[0];
+            let others = half.consumer_wait(half.of_fill(step.fill() - 1));
+            let number = step.number - 1;
+            self.clear(Step { number, ..step }, 1, others.tiles);
+            let sums = Accumulator::from_tensor(sums).mma(self.others(q), others.tiles);
+            (sums, others)
+        });
+        // Always 0, which ptxas does not know: descriptors that it may keep over all steps are spilled.
+        let none = select(step.number < 0, 1, 0);
+        let same = |part: Loads<T>| part.payload().index(none);
+        let (q_left, q_right, q_rope) = self.tiles.queries.payload();
+        let wait = |part: Loads<T>| part.consumer_wait(part.of_fill(step.fill()));
+        let scores = Accumulator::<f32>::zeros([ROWS, PAGE], Self::of_scores());
+        let rope = wait(own.rope);
+        let keys = same(own.rope).transpose();
+        let scores = match q.held {
+            Some(held) => scores.mma(held, keys),
+            None => scores.mma(q_rope.index(none), keys),
+        };
+        let left = wait(own.halves[0]);
+        let scores = scores.mma(q_left.index(none), same(own.halves[0]).transpose());
+        if let Some((in_flight, others)) = before {
+            sums = in_flight.wait_older_than(2);
+            other.halves[0].consumer_release(others);
+        }
+        let right = wait(own.halves[1]);
+        let scores = scores.mma(q_right.index(none), same(own.halves[1]).transpose());
+        let scores = self.masked(step, scores.wait_all());
+        own.rope.consumer_release(rope);
+        own.halves[1].consumer_release(right);
+        let rescale = softmax.grow(scores, true);
+        let powers = softmax.add(scores, rescale, ROWS).cast::<T>();
+        self.give(powers, softmax, q);
+        self.clear(step, 0, left.tiles);
+        let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
+        let sums = sums.mma(Self::factor(powers), left.tiles);
+        self.tiles.ready[1].sync();
+        let rescale = softmax.follow(self.tiles.maxima.load(Self::of_rows()), ROWS);
+        let sums = sums.wait_all();
+        own.halves[0].consumer_release(left);
+        State {
+            softmax,
+            sums: sums.rescale(Self::spread(rescale)),
+        }
+    }
+
+    /// The product with the second block of the last step of a piece.
+    #[device]
+    fn first_tail(self, step: Step, q: Queries<T>, state: State) -> State {
+        let half = self.tiles.blocks[1].halves[0];
+        let others = half.consumer_wait(half.of_fill(step.fill()));
+        self.clear(step, 1, others.tiles);
+        let sums = Accumulator::from_tensor(state.sums).mma(self.others(q), others.tiles);
+        let sums = sums.wait_all();
+        half.consumer_release(others);
+        State { sums, ..state }
     }
 
     /// The scores of the warpgroup's own block, -inf where a row does not see a key.
@@ -226,13 +346,18 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
 
     /// Gives P and the maxima after it to the other warpgroup.
     #[device]
-    fn give(self, powers: Tensor<T>, softmax: Softmax) {
+    fn give(self, powers: Tensor<T>, softmax: Softmax, q: Queries<T>) {
         let LatentTiles {
-            powers: tile,
+            powers: first,
             maxima,
             ready,
             ..
         } = self.tiles;
+        let tile = if self.group == 0 {
+            first
+        } else {
+            self.others(q)
+        };
         tile.store(powers);
         maxima.store(softmax.maxima());
         fence_async_shared();
