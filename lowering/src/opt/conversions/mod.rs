@@ -60,7 +60,8 @@ impl Moved<'_> {
         for &inst in &old {
             self.inst(inst, &mut new);
         }
-        if new.len() != old.len() {
+        // One may be gone and another be new.
+        if new != old {
             self.func.set_insts(region, new);
         }
     }

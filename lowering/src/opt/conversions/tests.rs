@@ -109,6 +109,20 @@ fn a_conversion_rises_above_a_widening_cast() {
 }
 
 #[test]
+fn one_is_undone_and_another_rises() {
+    check_body(
+        "%c = convert_layout %a : tensor<512xi32, #blocked>
+            %w = cast %c : tensor<512xi64, #blocked>
+            %d = convert_layout %w : tensor<512xi64, #blocked1>
+            print [%d] {prefix=\"d\"}",
+        "%w = cast %a : tensor<512xi64, #blocked>
+            %0 = convert_layout %a : tensor<512xi32, #blocked1>
+            %d = cast %0 : tensor<512xi64, #blocked1>
+            print [%d] {prefix=\"d\"}",
+    );
+}
+
+#[test]
 fn what_must_be_trivial_is_held_to_it() {
     let text = format!(
         "{HEAD}\n          %c = convert_layout %a {{is_trivial=true}} : tensor<512xi32, #blocked1>\n          print [%c] {{prefix=\"c\"}}\n          return\n        }}"
