@@ -156,6 +156,12 @@ fn read<'py>(
         return Ok(Value::Scalar(wanted, scalar::bits(argument, wanted)?));
     }
     let held = tensor::borrow(argument, wanted, place, stream)?;
+    refuse_unusable(&held, parameter)?;
+    Ok(Value::Tensor(held))
+}
+
+/// Refuses a tensor without memory, and one that the kernel writes and may not.
+pub(crate) fn refuse_unusable(held: &Held<'_>, parameter: &Parameter) -> Result<(), Refusal> {
     if held.is_without_memory() {
         return Err(Refusal::Value(
             "has elements and no memory: it was freed, or stands for a tensor that is not computed; pass one that has memory".to_owned(),
@@ -167,5 +173,5 @@ fn read<'py>(
                 .to_owned(),
         ));
     }
-    Ok(Value::Tensor(held))
+    Ok(())
 }

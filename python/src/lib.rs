@@ -8,6 +8,7 @@
 //!   `__cuda_array_interface__`. They are borrowed for a call.
 //! - The stream: the caller's, else the one on which the tensors' producer works now.
 //! - Launches: in the primary context of the tensors' GPU, without the GIL.
+//! - tvm-ffi: each kernel is a function of its calling convention too ([`tvm_ffi`]), which needs nothing of Python.
 //! - Errors: `TypeError` for a type, `ValueError` for a value, `RuntimeError` for what driver and GPU refuse.
 
 mod arguments;
@@ -19,10 +20,11 @@ mod refusal;
 mod scalar;
 mod stream;
 mod tensor;
+pub mod tvm_ffi;
 
 pub use arguments::Passed;
 pub use kernel::{Kernel, grid_of};
-pub use module::fill;
+pub use module::{Named, fill};
 pub use pyo3;
 pub use refusal::raised;
 pub use tensor::Place;

@@ -26,6 +26,11 @@ pub(crate) enum Refusal {
     Raised(PyErr),
 }
 
+/// `softmax(x, out): x is on the CPU; ..`
+fn about(manifest: &Manifest, name: &str, text: &str) -> String {
+    format!("{}: {name} {text}", manifest.signature())
+}
+
 impl From<PyErr> for Refusal {
     fn from(error: PyErr) -> Self {
         Refusal::Raised(error)
@@ -33,10 +38,21 @@ impl From<PyErr> for Refusal {
 }
 
 impl Refusal {
+    /// The same where there is no Python: the exception's name, and `softmax(x, out): x is on the CPU; ..`
+    #[cold]
+    pub(crate) fn said(&self, manifest: &Manifest, name: &str) -> (Kind, String) {
+        let (kind, text) = match self {
+            Refusal::Type(text) => (Kind::Type, text.clone()),
+            Refusal::Value(text) => (Kind::Value, text.clone()),
+            Refusal::Raised(error) => (Kind::Runtime, error.to_string()),
+        };
+        (kind, about(manifest, name, &text))
+    }
+
     /// The exception: `softmax(x, out): x is on the CPU; ..`
     #[cold]
     pub(crate) fn of_argument(self, py: Python<'_>, manifest: &Manifest, name: &str) -> PyErr {
-        let about = |text: &str| format!("{}: {name} {text}", manifest.signature());
+        let about = |text: &str| about(manifest, name, text);
         match self {
             Refusal::Type(text) => PyTypeError::new_err(about(&text)),
             Refusal::Value(text) => PyValueError::new_err(about(&text)),

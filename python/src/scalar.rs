@@ -1,5 +1,7 @@
 //! Python's numbers as the bits of a kernel's scalar.
 
+use std::fmt::Display;
+
 use half::{bf16, f16};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -36,14 +38,16 @@ fn integer(
         let bits = index.extract::<u64>();
         return bits.map_err(|_| Refusal::Value(beyond(&index, wanted, "0 to 2^64 - 1")));
     }
-    match index.extract::<i64>() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number as u64),
-        _ => Err(Refusal::Value(beyond(
-            &index,
-            wanted,
-            &format!("{least} to {most}"),
-        ))),
-    }
+    let bits = index.extract::<i64>().ok();
+    let bits = bits.and_then(|number| of_integer(number, (least, most)));
+    bits.ok_or_else(|| Refusal::Value(beyond(&index, wanted, &format!("{least} to {most}"))))
+}
+
+/// The bits of a number of this range.
+fn of_integer(number: i64, (least, most): (i64, i64)) -> Option<u64> {
+    (least..=most)
+        .contains(&number)
+        .then_some(number.cast_unsigned())
 }
 
 fn whole<'py>(value: &Bound<'py, PyAny>, wanted: DataType) -> Result<Bound<'py, PyAny>, Refusal> {
@@ -70,6 +74,11 @@ fn float(value: &Bound<'_, PyAny>, wanted: DataType) -> Result<u64, Refusal> {
     let number = value
         .extract::<f64>()
         .map_err(|_| other(value, &format!("a number of type {wanted}")))?;
+    of_float(number, wanted)
+}
+
+/// The bits of `number` as a float of type `wanted`.
+fn of_float(number: f64, wanted: DataType) -> Result<u64, Refusal> {
     let (bits, is_finite) = match wanted {
         DataType::F16 => (
             f16::from_f64(number).to_bits().into(),
@@ -93,7 +102,41 @@ fn float(value: &Bound<'_, PyAny>, wanted: DataType) -> Result<u64, Refusal> {
     Ok(bits)
 }
 
-fn beyond(value: &Bound<'_, PyAny>, wanted: DataType, range: &str) -> String {
+/// The bits of a number that is no object of Python as a scalar of type `wanted`, in the low bytes.
+pub(crate) fn of_number(number: Number, wanted: DataType) -> Result<u64, Refusal> {
+    let is_float = matches!(
+        wanted,
+        DataType::F16 | DataType::Bf16 | DataType::F32 | DataType::F64
+    );
+    // Numbers of 64 bits without a sign come as those with one; types that frameworks have no numbers of come as their bits.
+    let range = match wanted {
+        DataType::U64 => (0, i64::MAX),
+        _ => wanted.integers().unwrap_or((0, 255)),
+    };
+    match number {
+        Number::Integer(number) if is_float => of_float(number as f64, wanted),
+        Number::Float(number) if is_float => of_float(number, wanted),
+        Number::Integer(number) => of_integer(number, range).ok_or_else(|| {
+            Refusal::Value(beyond(
+                &number,
+                wanted,
+                &format!("{} to {}", range.0, range.1),
+            ))
+        }),
+        Number::Float(number) => Err(Refusal::Type(format!(
+            "is the float {number}; it must be a whole number of type {wanted}"
+        ))),
+    }
+}
+
+/// A number that is no object of Python.
+#[derive(Clone, Copy)]
+pub(crate) enum Number {
+    Integer(i64),
+    Float(f64),
+}
+
+fn beyond(value: &dyn Display, wanted: DataType, range: &str) -> String {
     format!("is {value}, which {wanted} cannot hold: it must be {range}")
 }
 

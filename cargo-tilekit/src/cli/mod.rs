@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Check(Check),
     /// Write tile IR, PTX and machine code of every variant, and print the paths
     Build(Build),
-    /// Write kernels as a package for Rust or C programs, which then need the driver and neither TileKit nor a CUDA toolkit
+    /// Write kernels as a package for programs in Rust, C or Python, which then need the driver and neither TileKit nor a CUDA toolkit
     Export(Export),
     /// Run every case and check its results, on a GPU or on the emulator
     Run(RunInOrder),

@@ -110,10 +110,19 @@ fn exported_python_is_imported_and_launches_as_c_does() {
     let path = std::env::join_paths([&folder, &tests]).expect("no colon in a path");
     let driver = tests.join("../../launch/tests/fake_driver.c");
     let driver = stand_in::build(&driver, &folder);
-    for script in ["calls.py", "emulated.py", "gradients.py"] {
+    stand_in::build_as(&tests.join("tvm_ffi_stand_in.c"), &folder, "libtvm_ffi.so");
+    for script in [
+        "calls.py",
+        "emulated.py",
+        "gradients.py",
+        "tvm_ffi_calls.py",
+    ] {
         let mut calls = Command::new(python);
         let script = calls.arg("-B").arg(tests.join(script));
-        let ran = stand_in::run(script.env("PYTHONPATH", &path), &driver, &folder);
+        let script = script
+            .env("PYTHONPATH", &path)
+            .env("LD_LIBRARY_PATH", &folder);
+        let ran = stand_in::run(script, &driver, &folder);
         assert_eq!(ran.code, Some(0), "{}", ran.said);
         assert!(ran.said.contains("\nOK"), "{}", ran.said);
     }

@@ -43,7 +43,7 @@ impl<'py> Held<'py> {
     /// # Safety
     /// Shape and strides have as many numbers as there are dimensions; strides may be null.
     #[allow(unsafe_code, reason = "arrays behind pointers of DLPack")]
-    pub(super) unsafe fn of_dlpack(
+    pub(crate) unsafe fn of_dlpack(
         lent: &DlTensor,
         place: Place,
         origin: Origin,
@@ -82,6 +82,14 @@ impl<'py> Held<'py> {
         })
     }
 
+    /// The same tensor as one of `wanted`, where its elements are the bits of such.
+    pub(crate) fn as_bits_of(mut self, wanted: DataType, place: Place) -> Self {
+        if is_passed_as_bits(self.data_type, wanted, place) {
+            self.data_type = wanted;
+        }
+        self
+    }
+
     /// What a launch checks and passes.
     pub(crate) fn tensor(&self) -> Tensor<'_> {
         let strides = if self.has_strides { self.rank } else { 0 };
@@ -112,6 +120,19 @@ impl<'py> Held<'py> {
 
     pub(crate) fn origin(&self) -> Origin {
         self.origin
+    }
+}
+
+/// Whether a tensor of unsigned numbers has the bits of a type that frameworks do not have: none has two of them, and on the CPU
+/// NumPy has fewer.
+fn is_passed_as_bits(found: DataType, wanted: DataType, place: Place) -> bool {
+    match wanted {
+        DataType::E4m3b15 | DataType::E2m1 => found == DataType::U8,
+        DataType::E4m3 | DataType::E5m2 | DataType::E8m0 => {
+            place == Place::Host && found == DataType::U8
+        }
+        DataType::Bf16 => place == Place::Host && found == DataType::U16,
+        _ => false,
     }
 }
 

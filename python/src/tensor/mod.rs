@@ -23,24 +23,7 @@ pub(crate) fn borrow<'py>(
     place: Place,
     stream: Option<usize>,
 ) -> Result<Held<'py>, Refusal> {
-    let mut held = lent(tensor, wanted, place, stream)?;
-    if is_passed_as_bits(held.data_type, wanted, place) {
-        held.data_type = wanted;
-    }
-    Ok(held)
-}
-
-/// Whether a tensor of unsigned numbers has the bits of a type that frameworks do not have: none has two of them, and on the CPU
-/// NumPy has fewer.
-fn is_passed_as_bits(found: DataType, wanted: DataType, place: Place) -> bool {
-    match wanted {
-        DataType::E4m3b15 | DataType::E2m1 => found == DataType::U8,
-        DataType::E4m3 | DataType::E5m2 | DataType::E8m0 => {
-            place == Place::Host && found == DataType::U8
-        }
-        DataType::Bf16 => place == Place::Host && found == DataType::U16,
-        _ => false,
-    }
+    Ok(lent(tensor, wanted, place, stream)?.as_bits_of(wanted, place))
 }
 
 fn lent<'py>(

@@ -82,6 +82,7 @@ fn library(package: &str, kernels: &[Exported]) -> String {
     let names: Vec<String> = kernels
         .iter()
         .map(|kernel| name_of(&kernel.manifest))
+        .map(|name| format!("{name} as __tvm_ffi_{name}"))
         .collect();
     format!(
         "//! Kernels of `{package}`, written by `cargo tilekit export --to python`, TileKit {RELEASE}.\n\n\
