@@ -128,9 +128,9 @@ pub fn matmul_cluster_grid<
 
 fn matmul(case: &mut Case, most_clusters: usize) -> CaseResult {
     let counter = case.output::<i32>("counter", [1]);
-    case.launch(clear_counter, 1, (&counter,))?;
-    case.expect(&counter, |[_]| 0_i64, Exactly)?;
     product::<bf16>(case, |case, p: &Product<bf16>| {
+        // Beside peers too: what a contestant writes is poisoned before it runs.
+        case.launch(clear_counter, 1, (&counter,))?;
         let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
         let arguments = (a, b, c, &counter, p.m(), p.n(), p.k());
         let clusters = p.tiles([SIDE * BM, SIDE * 256]).min(most_clusters);

@@ -28,7 +28,8 @@ pub fn matmul_persistent<
     // Starts the copies of step `step` of a tile, unless there is no such tile or step.
     let fill = |tile: Scalar<i32>, step: Scalar<i32>, index: Scalar<i32>| {
         let is_inside = (tile < all) & (step < steps);
-        let [row, column] = tiles.place(tile);
+        // There is no place beyond the last tile: a group without rows would be divided by.
+        let [row, column] = tiles.place(minimum(tile, all - 1));
         let stage = pipeline.load_when(is_inside, index);
         let (a_tile, b_tile) = stage.tiles;
         stage.load(a, [row * BM, step * BK], a_tile);
