@@ -49,12 +49,12 @@ const HEADER_BYTES: usize = 24;
 /// # Safety
 /// `arguments` points to `count` values, whose tensors are alive for the call; `result` may be written, or is null.
 pub unsafe fn call(program: &Program, arguments: *const Any, count: i32, result: *mut Any) -> i32 {
-    // SAFETY: by the caller's word; no argument needs no array.
-    let arguments = match usize::try_from(count) {
-        Ok(count) if count > 0 && !arguments.is_null() => unsafe {
-            std::slice::from_raw_parts(arguments, count)
-        },
-        _ => &[],
+    let count = usize::try_from(count).unwrap_or(0);
+    let arguments = if count == 0 || arguments.is_null() {
+        &[]
+    } else {
+        // SAFETY: by the caller's word.
+        unsafe { std::slice::from_raw_parts(arguments, count) }
     };
     // SAFETY: the tensors are alive by the caller's word.
     match unsafe { launch(program, arguments) } {
@@ -170,7 +170,7 @@ impl Value {
         };
         // SAFETY: by the caller's word.
         let held = unsafe { Held::of_dlpack(&*tensor, Place::Gpu, Origin::Stream(None)) }?;
-        let held = held.as_bits_of(wanted, Place::Gpu);
+        let held = held.taken_for(wanted, Place::Gpu);
         refuse_unusable(&held, parameter)?;
         Ok(Value::Tensor(held))
     }

@@ -83,7 +83,7 @@ impl<'py> Held<'py> {
     }
 
     /// The same tensor as one of `wanted`, where its elements are the bits of such.
-    pub(crate) fn as_bits_of(mut self, wanted: DataType, place: Place) -> Self {
+    pub(crate) fn taken_for(mut self, wanted: DataType, place: Place) -> Self {
         if is_passed_as_bits(self.data_type, wanted, place) {
             self.data_type = wanted;
         }

@@ -23,7 +23,7 @@ pub(crate) fn borrow<'py>(
     place: Place,
     stream: Option<usize>,
 ) -> Result<Held<'py>, Refusal> {
-    Ok(lent(tensor, wanted, place, stream)?.as_bits_of(wanted, place))
+    Ok(lent(tensor, wanted, place, stream)?.taken_for(wanted, place))
 }
 
 fn lent<'py>(
