@@ -1,7 +1,8 @@
-//! The operations on a GPU: kernels that `cargo tilekit export` wrote, on candle's memory and its stream. Nothing waits on the host.
+//! The operations on a GPU: kernels that `cargo tilekit export` wrote, on candle's memory and its stream. Nothing waits on the host. Memory of results is
+//! cleared: an example without `unsafe` has none that is uninitialised.
 
-use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaStream, CudaView};
-use candle_core::{CudaDevice, CudaStorage, Error, Layout, Result, Shape, bail};
+use candle_core::cuda_backend::cudarc::driver::CudaView;
+use candle_core::{CudaStorage, Error, Layout, Result, Shape, bail};
 use candle_exported::tilekit_launch::{Bf16, DevRef, View};
 use candle_exported::{
     forward_bf16_128_2_128_true_true as causal, many_tiles_bf16_2_64_256_4 as many_tiles,
@@ -16,7 +17,7 @@ use crate::tilekit::{attention_sizes, equal_sizes, norm_sizes, product_sizes};
 pub type Storage = CudaStorage;
 
 /// An operand: its memory, and its shape and strides there.
-type Operand<'a> = (&'a CudaStorage, &'a Layout);
+pub type Operand<'a> = (&'a CudaStorage, &'a Layout);
 
 /// The memory of an operand of bf16 from its first element on.
 fn slice<'a>((storage, layout): Operand<'a>) -> Result<CudaView<'a, bf16>> {
@@ -45,27 +46,14 @@ fn refused(error: tilekit_cudarc::Error) -> Error {
     Error::wrap(error)
 }
 
-/// Memory for a result. It is cleared: an example without `unsafe` has no uninitialised memory.
-fn allocated<T>(device: &CudaDevice, elements: usize) -> Result<CudaSlice<T>>
-where
-    T: candle_core::cuda_backend::cudarc::driver::DeviceRepr
-        + candle_core::cuda_backend::cudarc::driver::ValidAsZeroBits,
-{
-    device.alloc_zeros::<T>(elements)
-}
-
-fn stream(device: &CudaDevice) -> std::sync::Arc<CudaStream> {
-    device.cuda_stream()
-}
-
 /// `x · weightᵀ`.
 pub fn product(x: Operand, weight: Operand) -> Result<(CudaStorage, Shape)> {
     let [m, n, _] = product_sizes(x.1, weight.1)?;
     let device = x.0.device.clone();
-    let mut out = allocated::<bf16>(&device, m * n)?;
+    let mut out = device.alloc_zeros::<bf16>(m * n)?;
     let (of_x, of_weight) = (slice(x)?, slice(weight)?);
     tilekit_cudarc::launch(
-        &stream(&device),
+        &device.cuda_stream(),
         (&of_x, &of_weight, &mut out),
         |queue, (a, b, out)| {
             many_tiles::launch(
@@ -88,11 +76,11 @@ pub fn rms_norm(x: Operand, weight: Operand) -> Result<(CudaStorage, Shape)> {
     let [rows, columns] = norm_sizes(x.1, weight.1)?;
     contiguous("x", x.1)?;
     let device = x.0.device.clone();
-    let mut out = allocated::<bf16>(&device, rows * columns)?;
-    let mut rstd = allocated::<f32>(&device, rows)?;
+    let mut out = device.alloc_zeros::<bf16>(rows * columns)?;
+    let mut rstd = device.alloc_zeros::<f32>(rows)?;
     let (of_x, of_weight) = (slice(x)?, slice(weight)?);
     tilekit_cudarc::launch(
-        &stream(&device),
+        &device.cuda_stream(),
         (&of_x, &of_weight, &mut out, &mut rstd),
         |queue, (x, weight, out, rstd)| {
             let (x, weight) = (x.view([rows, columns]), weight.view([columns]));
@@ -120,10 +108,10 @@ pub fn gated(gate: Operand, up: Operand) -> Result<(CudaStorage, Shape)> {
     contiguous("up", up.1)?;
     let elements = shape.elem_count();
     let device = gate.0.device.clone();
-    let mut out = allocated::<bf16>(&device, elements)?;
+    let mut out = device.alloc_zeros::<bf16>(elements)?;
     let (of_gate, of_up) = (slice(gate)?, slice(up)?);
     tilekit_cudarc::launch(
-        &stream(&device),
+        &device.cuda_stream(),
         (&of_gate, &of_up, &mut out),
         |queue, (gate, up, out)| {
             swiglu::launch(
@@ -143,15 +131,15 @@ pub fn attention(q: Operand, k: Operand, v: Operand) -> Result<(CudaStorage, Sha
     let sizes = attention_sizes(q.1, k.1, v.1)?;
     let (heads, tokens, depth) = (sizes.heads, sizes.tokens, sizes.depth);
     let device = q.0.device.clone();
-    let mut out = allocated::<bf16>(&device, tokens * heads * depth)?;
-    let mut lse = allocated::<f32>(&device, heads * tokens)?;
+    let mut out = device.alloc_zeros::<bf16>(tokens * heads * depth)?;
+    let mut lse = device.alloc_zeros::<f32>(heads * tokens)?;
     // The kernel counts its tiles from 0.
-    let mut counter = allocated::<i32>(&device, 1)?;
+    let mut counter = device.alloc_zeros::<i32>(1)?;
     let (of_q, of_k, of_v) = (slice(q)?, slice(k)?, slice(v)?);
     let log2_scale = (scale(depth) * std::f64::consts::LOG2_E) as f32;
     let memory = (&of_q, &of_k, &of_v, &mut out, &mut lse, &mut counter);
     tilekit_cudarc::launch(
-        &stream(&device),
+        &device.cuda_stream(),
         memory,
         |queue, (a, b, c, out, lse, counter)| {
             let (a, b, c) = (strided(a, q.1), strided(b, k.1), strided(c, v.1));

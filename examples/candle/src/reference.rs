@@ -7,7 +7,7 @@ use crate::operations::{EPSILON, scale};
 use crate::tilekit::Heads;
 
 /// The elements of a tensor of bf16, in the order of its dimensions.
-pub fn elements(storage: &CpuStorage, layout: &Layout) -> Result<Vec<f32>> {
+pub fn elements((storage, layout): (&CpuStorage, &Layout)) -> Result<Vec<f32>> {
     let CpuStorage::BF16(all) = storage else {
         bail!("operations of TileKit take tensors of bf16 here")
     };

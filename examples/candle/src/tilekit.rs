@@ -13,11 +13,11 @@ pub struct TileKit;
 
 impl Operations for TileKit {
     fn product(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        x.apply_op2_no_bwd(weight, &Product)
+        x.apply_op2_no_bwd(weight, &PRODUCT)
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        x.apply_op2_no_bwd(weight, &RmsNorm)
+        x.apply_op2_no_bwd(weight, &RMS_NORM)
     }
 
     fn attention(&self, q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
@@ -25,14 +25,9 @@ impl Operations for TileKit {
     }
 
     fn gated(&self, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-        gate.apply_op2_no_bwd(up, &Gated)
+        gate.apply_op2_no_bwd(up, &GATED)
     }
 }
-
-struct Product;
-struct RmsNorm;
-struct Gated;
-struct Attention;
 
 /// `[m, n, k]` of `x: [m, k]` and `weight: [n, k]`.
 pub fn product_sizes(x: &Layout, weight: &Layout) -> Result<[usize; 3]> {
@@ -99,104 +94,80 @@ pub fn equal_sizes(gate: &Layout, up: &Layout) -> Result<Shape> {
     Ok(gate.shape().clone())
 }
 
-impl CustomOp2 for Product {
+/// A tensor in candle's memory on the CPU.
+type OnCpu<'a> = (&'a CpuStorage, &'a Layout);
+
+/// An operation on two tensors: its function on the CPU, and the one on a GPU.
+struct Binary {
+    name: &'static str,
+    on_cpu: fn(OnCpu, OnCpu) -> Result<(CpuStorage, Shape)>,
+    #[cfg(feature = "cuda")]
+    on_gpu: fn(gpu::Operand, gpu::Operand) -> Result<(gpu::Storage, Shape)>,
+}
+
+const PRODUCT: Binary = Binary {
+    name: "tilekit-product",
+    on_cpu: |x, weight| {
+        let [m, n, k] = product_sizes(x.1, weight.1)?;
+        let (x, weight) = (reference::elements(x)?, reference::elements(weight)?);
+        let out = reference::product(&x, &weight, [m, n, k]);
+        Ok((reference::stored(&out), Shape::from((m, n))))
+    },
+    #[cfg(feature = "cuda")]
+    on_gpu: gpu::product,
+};
+
+const RMS_NORM: Binary = Binary {
+    name: "tilekit-rms-norm",
+    on_cpu: |x, weight| {
+        let [rows, columns] = norm_sizes(x.1, weight.1)?;
+        let (x, weight) = (reference::elements(x)?, reference::elements(weight)?);
+        let out = reference::rms_norm(&x, &weight);
+        Ok((reference::stored(&out), Shape::from((rows, columns))))
+    },
+    #[cfg(feature = "cuda")]
+    on_gpu: gpu::rms_norm,
+};
+
+const GATED: Binary = Binary {
+    name: "tilekit-gated",
+    on_cpu: |gate, up| {
+        let shape = equal_sizes(gate.1, up.1)?;
+        let out = reference::gated(&reference::elements(gate)?, &reference::elements(up)?);
+        Ok((reference::stored(&out), shape))
+    },
+    #[cfg(feature = "cuda")]
+    on_gpu: gpu::gated,
+};
+
+impl CustomOp2 for Binary {
     fn name(&self) -> &'static str {
-        "tilekit-product"
+        self.name
     }
 
     fn cpu_fwd(
         &self,
-        x: &CpuStorage,
-        x_at: &Layout,
-        weight: &CpuStorage,
-        weight_at: &Layout,
+        a: &CpuStorage,
+        a_at: &Layout,
+        b: &CpuStorage,
+        b_at: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        let [m, n, k] = product_sizes(x_at, weight_at)?;
-        let (x, weight) = (
-            reference::elements(x, x_at)?,
-            reference::elements(weight, weight_at)?,
-        );
-        Ok((
-            reference::stored(&reference::product(&x, &weight, [m, n, k])),
-            Shape::from((m, n)),
-        ))
+        (self.on_cpu)((a, a_at), (b, b_at))
     }
 
     #[cfg(feature = "cuda")]
     fn cuda_fwd(
         &self,
-        x: &gpu::Storage,
-        x_at: &Layout,
-        weight: &gpu::Storage,
-        weight_at: &Layout,
+        a: &gpu::Storage,
+        a_at: &Layout,
+        b: &gpu::Storage,
+        b_at: &Layout,
     ) -> Result<(gpu::Storage, Shape)> {
-        gpu::product((x, x_at), (weight, weight_at))
+        (self.on_gpu)((a, a_at), (b, b_at))
     }
 }
 
-impl CustomOp2 for RmsNorm {
-    fn name(&self) -> &'static str {
-        "tilekit-rms-norm"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        x_at: &Layout,
-        weight: &CpuStorage,
-        weight_at: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let shape = Shape::from(norm_sizes(x_at, weight_at)?.to_vec());
-        let (x, weight) = (
-            reference::elements(x, x_at)?,
-            reference::elements(weight, weight_at)?,
-        );
-        Ok((reference::stored(&reference::rms_norm(&x, &weight)), shape))
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(
-        &self,
-        x: &gpu::Storage,
-        x_at: &Layout,
-        weight: &gpu::Storage,
-        weight_at: &Layout,
-    ) -> Result<(gpu::Storage, Shape)> {
-        gpu::rms_norm((x, x_at), (weight, weight_at))
-    }
-}
-
-impl CustomOp2 for Gated {
-    fn name(&self) -> &'static str {
-        "tilekit-gated"
-    }
-
-    fn cpu_fwd(
-        &self,
-        gate: &CpuStorage,
-        gate_at: &Layout,
-        up: &CpuStorage,
-        up_at: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let shape = equal_sizes(gate_at, up_at)?;
-        let (gate, up) = (
-            reference::elements(gate, gate_at)?,
-            reference::elements(up, up_at)?,
-        );
-        Ok((reference::stored(&reference::gated(&gate, &up)), shape))
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(
-        &self,
-        gate: &gpu::Storage,
-        gate_at: &Layout,
-        up: &gpu::Storage,
-        up_at: &Layout,
-    ) -> Result<(gpu::Storage, Shape)> {
-        gpu::gated((gate, gate_at), (up, up_at))
-    }
-}
+struct Attention;
 
 impl CustomOp3 for Attention {
     fn name(&self) -> &'static str {
@@ -213,7 +184,7 @@ impl CustomOp3 for Attention {
         v_at: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let sizes = attention_sizes(q_at, k_at, v_at)?;
-        let [q, k, v] = [(q, q_at), (k, k_at), (v, v_at)].map(|(x, at)| reference::elements(x, at));
+        let [q, k, v] = [(q, q_at), (k, k_at), (v, v_at)].map(reference::elements);
         let out = reference::attention([&q?, &k?, &v?], sizes);
         Ok((
             reference::stored(&out),
