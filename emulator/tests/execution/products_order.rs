@@ -1,4 +1,4 @@
-//! What a product says of the four warps that issue it: that they have come so far.
+//! Which mbarrier phases a `wgmma` is ordered after: it is issued by all four warps of a warpgroup, so each of them has completed the waits in front of it.
 
 use crate::kernel::Kernel;
 use emulator::FaultKind;

@@ -1,4 +1,4 @@
-//! Waiting for words of 64 bits that say by themselves whether they have arrived.
+//! Polls 64-bit words whose value shows that they have arrived: a sentinel is overwritten, or a launch number is stored beside the data.
 
 use tilekit::prelude::*;
 
@@ -26,8 +26,8 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// The words of all ranks, in their order; nothing of this one, which sends nothing to itself. `place` says where words of sources lie, and whether there are any. All are waited for at a
-    /// time, up to one limit.
+    /// The words of all ranks, in the order of ranks; the words of this rank are undefined, for it sends nothing to itself. `place` gives the index of each word of each source, and whether it is sent. All words are polled
+    /// at once, up to one limit.
     #[device]
     pub(super) fn wait(
         self,

@@ -59,7 +59,7 @@ pub enum Variant {
     OneShot,
     /// A sum by the rank that a piece belongs to, which sends it to the others ([`two_shot`](super::two_shot)).
     TwoShot,
-    /// Words that say by themselves that they have arrived: as many bytes as there are, and no signal ([`sentinel`](super::sentinel)). Only sums.
+    /// Words that overwrite a sentinel: the bytes of the data alone, and no signal ([`sentinel`](super::sentinel)). Only sums.
     Sentinel,
     /// The same in two steps, as [`TwoShot`](Variant::TwoShot).
     SentinelTwoShot,

@@ -1,4 +1,5 @@
-//! Sums of few bytes: each word says by itself that it has arrived, so that no signal follows the data and nothing travels beside it.
+//! All-reduce of few bytes through buffers that hold a sentinel (Lamport-style buffers, as in TensorRT-LLM): staging is zero before a launch, and a word that is not 0 has arrived. Data needs neither a flag beside
+//! it nor a signal behind it.
 
 use tilekit::prelude::*;
 
@@ -21,19 +22,19 @@ pub(super) const fn steps(is_two_shot: bool) -> usize {
 ///
 /// # Words
 ///
-/// What travels is two words at a time, of which every bit is inverted, by one relaxed access of 64 bits of the scope of the system. It is not torn (PTX ISA 8.4), so who reads anything but 0 there
-/// has the elements: nothing else is ordered, and no fence waits for the stores to arrive. Only elements all of whose bits are ones would be 0. These are NaNs, and travel as other ones: a sum with a NaN is
-/// the one that f32 additions give.
+/// A rank stores two words at a time, with every bit inverted, by one relaxed 64-bit access at system scope. Accesses of 64 bits are single-copy atomic (PTX ISA, memory consistency model), so a value other than
+/// the sentinel 0 is both words: no release, acquire or fence is needed. Only elements whose bits are all ones would be stored as 0. These are NaNs, and are stored as other NaNs: a sum with a NaN is the one that
+/// f32 additions give.
 ///
 /// # Reuse of memory
 ///
 /// `staging` is zeros at first, and has for each CTA 4 slots with 512 places for each step and source. `epochs` has the number of launches of each place, in memory of the rank, which says
 /// the slot; only the thread that has the place in a launch reads and writes it, so that counting takes no barrier. Numbers wrap.
 ///
-/// A thread that uses a slot writes zeros to the one of its launch before. Who sends to that one again does so three launches later, and has got words of all ranks in the second one, which these sent
-/// when the launch that wrote the zeros had ended.
+/// A thread that uses a slot writes zeros to the slot of the launch before. Other ranks store to that slot three launches later, after the second launch has received words of all ranks, which each rank sends only after
+/// its launch that wrote the zeros has completed.
 ///
-/// CTAs wait only for those of the same index of other ranks, which send before they wait: the launch is no cooperative one, which would take longer to start.
+/// CTAs wait only for the CTAs of the same index of other ranks, which store before they wait. So the launch need not be cooperative, which would take longer to start.
 #[kernel(warps = WARPS, min_ctas_per_sm = 32 / WARPS)]
 pub fn sentinel_sum<T: Float, const WARPS: usize, const TWO_SHOT: bool>(
     #[fixed] form: Form,
@@ -96,7 +97,7 @@ pub fn sentinel_sum<T: Float, const WARPS: usize, const TWO_SHOT: bool>(
             |places: Tensor<i32>, source: Tensor<i32>| of_step(source * form.packets() + places);
         let sums = mail.receive(form, 1, inside_of, sum);
         for (source, sum) in sums.into_iter().enumerate() {
-            // Its own sum it has stored.
+            // The rank has stored its own sum above.
             let source = scalar(source as i32);
             all.store_unless(form, source == rank, first(source) + places, sum);
         }
@@ -171,7 +172,7 @@ impl<T: Float> Pieces<T> {
     }
 }
 
-/// What the threads of one place send each other on all ranks.
+/// The staging of all ranks.
 #[derive(Clone, Copy)]
 struct Mail {
     staging: Ptr<u64>,
@@ -214,7 +215,7 @@ impl Mail {
         to.volatile().store(sent);
     }
 
-    /// Empties the slot of the launch before.
+    /// Writes the sentinel to the slot of the launch before.
     #[device]
     fn clear(self, form: Form, places: Tensor<i32>) {
         for step in 0..self.steps {

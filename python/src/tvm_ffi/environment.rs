@@ -1,4 +1,5 @@
-//! What the library of tvm-ffi says and is told. It is looked up where a call comes from it, so it is there; without it there is nothing to tell.
+//! The functions of tvm-ffi's library that a callee uses: the current stream, and the error that a call raises. A process that calls through tvm-ffi has loaded the library; without it the stream is the
+//! legacy default one, and errors have no text.
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::OnceLock;
@@ -17,7 +18,7 @@ const CUDA: i32 = 2;
 type GetStream = unsafe extern "C" fn(i32, i32) -> *mut c_void;
 type Raise = unsafe extern "C" fn(*const c_char, *const c_char);
 
-/// The functions that are asked for.
+/// Functions of `libtvm_ffi.so`.
 struct Environment {
     stream: Symbol<GetStream>,
     raise: Symbol<Raise>,
@@ -45,7 +46,7 @@ fn find() -> Option<Environment> {
 
 /// The stream on which the caller's framework works now on GPU number `device`.
 pub(super) fn stream(device: i32) -> usize {
-    // SAFETY: it reads what the thread set for this device.
+    // SAFETY: the function reads a thread-local stream of this device.
     environment().map_or(LEGACY, |found| unsafe { (found.stream)(CUDA, device) }
         as usize)
 }

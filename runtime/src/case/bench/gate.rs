@@ -8,8 +8,8 @@ use crate::world::{Symmetric, World, WorldLaunch};
 /// Spins for some time, signals every rank, and waits for the signals of all. Counts only grow: the number of calls lies in memory. A rank
 /// that does not arrive within 10 s ends it by a trap.
 ///
-/// The rank that arrived last would go on first, by as long as its signal takes to the others. So rank 0 then sends a word to each rank and back, tells all of them to go on, and rests for as
-/// long as that takes on its way.
+/// The rank that arrives last would go on first, ahead of the others by the latency of its signal. So rank 0 then measures the round trip of a word to each rank, signals all of them, and itself spins for the one-way
+/// latency.
 const GATE: &str = "
 .version 8.0
 .target sm_90a
