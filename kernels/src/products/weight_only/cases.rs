@@ -1,5 +1,7 @@
 //! Cases of products with packed weights, against f64.
 
+use std::sync::LazyLock;
+
 use tilekit::prelude::*;
 
 use super::decode::Unquantised;
@@ -79,32 +81,49 @@ pub(super) fn format_of(case: &Case) -> WeightFormat {
     }
 }
 
+/// The packed codes of a matrix of N rows.
+fn words_of(format: WeightFormat, [n, k]: [usize; 2]) -> Vec<u32> {
+    let mut words = vec![0; format.words([n, k])];
+    for row in 0..n {
+        for at in 0..k {
+            let (word, bit) = place_of(format.values, [row, at], k);
+            words[word] |= u32::from(quantised(format.values, row, at)) << bit;
+        }
+    }
+    words
+}
+
+/// The scales of its groups, and their zeros above `base`.
+fn scales_of(format: WeightFormat, [n, k]: [usize; 2], base: f64) -> Vec<f64> {
+    let mut scales = vec![0.0; format.scales([n, k])];
+    for row in 0..n {
+        for group in 0..format.group.count(k) {
+            let at = format.scale_place([row, group], k);
+            scales[at] = scale(format.values, row, group);
+            if format.values.has_zeros() {
+                scales[at + STRIP] = base + f64::from(zero(row, group));
+            }
+        }
+    }
+    scales
+}
+
 impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
     fn new(case: &mut Case) -> Self {
         let size @ [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
         let format = format_of(case);
-        let mut words = vec![0_u32; format.words([n, k])];
-        let mut scales = vec![0.0; format.scales([n, k])];
-        for row in 0..n {
-            for at in 0..k {
-                let (word, bit) = place_of(format.values, [row, at], k);
-                words[word] |= u32::from(quantised(format.values, row, at)) << bit;
-            }
-            for group in 0..format.group.count(k) {
-                let at = format.scale_place([row, group], k);
-                scales[at] = scale(format.values, row, group);
-                if format.values.has_zeros() {
-                    scales[at + STRIP] = f64::from(T::BASE) + f64::from(zero(row, group));
-                }
-            }
-        }
+        // Only a case that runs is packed: cases are listed for each command.
+        let words = LazyLock::new(move || words_of(format, [n, k]));
+        let scales = LazyLock::new(move || scales_of(format, [n, k], f64::from(T::BASE)));
         let pitch = n.next_multiple_of(unit::<O>());
         Weighted {
             size,
             format,
             x: case.normal("x", [m, k.next_multiple_of(unit::<T>())]),
-            words: case.input("words", [words.len()], move |at| words[at]),
-            scales: case.input("scales", [scales.len()], move |at| T::of(scales[at])),
+            words: case.input("words", [format.words([n, k])], move |at| words[at]),
+            scales: case.input("scales", [format.scales([n, k])], move |at| {
+                T::of(scales[at])
+            }),
             y: case.output("y", [m, pitch]),
             source: case.normal("source", [m, pitch]),
             bias: case.normal("bias", [m.max(n)]),
