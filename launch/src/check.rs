@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::expression::{Condition, Expression};
 use crate::manifest::{Manifest, Map, Parameter, Role};
 use crate::size::MOST_RANK;
-use crate::tensor_map::Wanted;
+use crate::tensor_map::{Cut, Wanted};
 use rule::{Names, Rule, Rules};
 
 /// A manifest with what every launch asks of it.
@@ -369,12 +369,14 @@ impl<'k, 'a> Bound<'k, 'a> {
             match (&parameter.role, self.tensor(at)) {
                 (Role::TensorMap { map, .. }, Some(tensor)) => {
                     let strides = strides_of(tensor);
+                    let cut = self.cut(at, parameter, map)?;
                     let wanted = Wanted {
                         place: (self.kernel.number, at),
                         address: tensor.address,
                         shape: tensor.shape,
                         strides: &strides[..tensor.shape.len()],
-                        make: &|| self.map_shape(parameter, map, tensor),
+                        cut,
+                        make: &|| self.of_tensor(parameter, map, &cut, tensor),
                     };
                     block.set(parameter, &encode(&wanted)?);
                 }
@@ -392,14 +394,45 @@ impl<'k, 'a> Bound<'k, 'a> {
     /// What the tensor map of a parameter is made of.
     pub(crate) fn map_shape(
         &self,
+        at: usize,
         parameter: &Parameter,
         map: &Map,
         tensor: &Tensor<'_>,
     ) -> Result<MapShape, Error> {
+        self.of_tensor(parameter, map, &self.cut(at, parameter, map)?, tensor)
+    }
+
+    fn of_tensor(
+        &self,
+        parameter: &Parameter,
+        map: &Map,
+        cut: &Cut,
+        tensor: &Tensor<'_>,
+    ) -> Result<MapShape, Error> {
         let strides = strides_of(tensor);
         let (limits, shape) = (&self.kernel.manifest.limits.tensor_map, tensor.shape);
-        MapShape::of_tensor(limits, map, tensor.address, shape, &strides[..shape.len()])
+        let strides = &strides[..shape.len()];
+        MapShape::of_tensor(limits, map, cut, tensor.address, shape, strides)
             .map_err(|rule| self.wrong(format!("{} {rule}", parameter.name)))
+    }
+
+    /// The window and the steps of a parameter's copies in this launch.
+    fn cut(&self, at: usize, parameter: &Parameter, map: &Map) -> Result<Cut, Error> {
+        let mut cut = Cut::default();
+        if map.is_plain() {
+            return Ok(cut);
+        }
+        let (rules, texts) = (&self.kernel.rules.maps[at], map.rules());
+        let numbers = [&mut cut.lower[..], &mut cut.upper[..], &mut cut.steps[..]];
+        for ((rules, texts), numbers) in rules.iter().zip(texts).zip(numbers) {
+            for ((rule, text), number) in rules.iter().zip(texts).zip(numbers) {
+                *number = self.value(rule, text)?;
+            }
+        }
+        let limits = &self.kernel.manifest.limits.tensor_map;
+        cut.check(limits, map)
+            .map_err(|rule| self.wrong(format!("{} {rule}", parameter.name)))?;
+        Ok(cut)
     }
 
     fn scalar(

@@ -276,6 +276,11 @@ impl<'t> Reader<'t> {
             self.expect(")")?;
             return Ok(inner);
         }
+        if self.take("-") {
+            let digits = self.word();
+            let number = format!("-{digits}").parse().map(Expression::Number);
+            return number.map_err(|_| self.wrong("a number of 63 bits behind `-`"));
+        }
         let word = self.word();
         match word {
             "" => Err(self.wrong("a number or a name")),

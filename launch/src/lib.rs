@@ -38,7 +38,7 @@ pub use element::{Bf16, DataType, E2m1, E4m3, E4m3b15, E5m2, E8m0, Element, F16}
 pub use error::{Error, Kind};
 pub use expression::{Comparison, Condition, Expression, Operator};
 pub use limits::{Limits, MapLimits};
-pub use manifest::{FORMAT, Manifest, Map, Parameter, Role};
+pub use manifest::{FORMAT, Manifest, Map, Parameter, Part, Pixels, Role};
 pub use prepared::Prepared;
 pub use program::{Aligned, Program};
 pub use table::{Packed, Table};

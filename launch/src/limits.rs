@@ -20,6 +20,10 @@ pub struct MapLimits {
     pub unit_bytes: u64,
     /// Strides are below this, bytes.
     pub stride_bytes: u64,
+    /// The most elements that a box reaches over along a dimension, those that steps pass over included.
+    pub box_elements: u64,
+    /// The most elements from one that is taken to the next.
+    pub step: u64,
 }
 
 /// A limit for people: a large power of two as such, `2^40`.

@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use read::Fields;
 
 /// The version of the manifest's form that this release reads.
-pub const FORMAT: i64 = 2;
+pub const FORMAT: i64 = 3;
 
 /// What a launch must know of one kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,14 +101,64 @@ pub enum Role {
 }
 
 /// What one message of a copy takes of a tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Map {
     /// Type of the elements.
     pub data_type: DataType,
-    /// Elements along each dimension, the innermost last.
-    pub box_extents: Vec<u32>,
+    /// What a message takes.
+    pub part: Part,
+    /// Elements from one that is taken to the next along each dimension, the innermost last; none where every element is.
+    pub steps: Option<Vec<Expression>>,
     /// Bytes over which 16-byte chunks are permuted in shared memory: 0, 32, 64 or 128.
     pub swizzle_bytes: u32,
+}
+
+/// The part of a tensor that one message of a copy takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// A box: its elements along each dimension, the innermost last.
+    Box(Vec<u32>),
+    /// Pixels of images, in im2col mode.
+    Pixels(Pixels),
+}
+
+/// Pixels of images with batch and channels, which a copy in im2col mode takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pixels {
+    /// Pixels of a message.
+    pub pixels: u32,
+    /// Channels of each.
+    pub channels: u32,
+    /// The least and the greatest offset that a corner of the window may have.
+    pub corners: [i64; 2],
+    /// Offsets of the first pixel that a copy may start at from the image's begin, along the dimensions between batch and channels.
+    pub lower: Vec<Expression>,
+    /// Offsets of the last one from the image's end.
+    pub upper: Vec<Expression>,
+}
+
+impl Map {
+    /// Dimensions of the tensor.
+    pub fn rank(&self) -> usize {
+        match &self.part {
+            Part::Box(extents) => extents.len(),
+            Part::Pixels(pixels) => pixels.lower.len() + 2,
+        }
+    }
+
+    /// Whether copies take boxes of all elements, so that nothing of them depends on the launch.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.part, Part::Box(_)) && self.steps.is_none()
+    }
+
+    /// The rules of the window and of the steps.
+    pub(crate) fn rules(&self) -> [&[Expression]; 3] {
+        let steps = self.steps.as_deref().unwrap_or_default();
+        match &self.part {
+            Part::Box(_) => [&[], &[], steps],
+            Part::Pixels(pixels) => [&pixels.lower, &pixels.upper, steps],
+        }
+    }
 }
 
 impl Manifest {
@@ -232,6 +282,10 @@ impl Manifest {
                 .into_iter()
                 .flatten()
                 .for_each(|e| e.for_each_leaf(see));
+            if let Role::TensorMap { map, .. } = &parameter.role {
+                let rules = map.rules().into_iter().flatten();
+                rules.for_each(|rule| rule.for_each_leaf(see));
+            }
         }
         self.grid
             .iter()
@@ -284,13 +338,13 @@ impl Manifest {
                 map,
                 shape: Some(shape),
             } = &parameter.role
-                && shape.len() != map.box_extents.len()
+                && shape.len() != map.rank()
             {
                 wrong = Some(format!(
-                    "`{}` has {} dimensions, and its copies a box of {}",
+                    "`{}` has {} dimensions, and its copies take a part of {}",
                     parameter.name,
                     shape.len(),
-                    map.box_extents.len()
+                    map.rank()
                 ));
             }
         }

@@ -180,7 +180,7 @@ impl Change {
     ) -> Result<Change, Error> {
         let span = bound.span(at).unwrap_or_default();
         let map = match &parameter.role {
-            Role::TensorMap { map, .. } => Some(bound.map_shape(parameter, map, tensor)?),
+            Role::TensorMap { map, .. } => Some(bound.map_shape(at, parameter, map, tensor)?),
             _ => None,
         };
         let unit = if map.is_some() {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::driver::{Driver, Encoded, Failure, MapAccess, MapShape, Promotion, RANK};
 use crate::error::Error;
 use crate::limits::{Limit, MapLimits};
-use crate::manifest::Map;
+use crate::manifest::{Map, Part};
 
 /// The map that a launch wants for a parameter, before it is made.
 pub(crate) struct Wanted<'w> {
@@ -14,6 +14,8 @@ pub(crate) struct Wanted<'w> {
     pub(crate) address: u64,
     pub(crate) shape: &'w [i64],
     pub(crate) strides: &'w [i64],
+    /// Its window and steps.
+    pub(crate) cut: Cut,
     /// Checks the tensor and gives what the map is made of.
     pub(crate) make: &'w dyn Fn() -> Result<MapShape, Error>,
 }
@@ -47,6 +49,75 @@ impl Wanted<'_> {
     }
 }
 
+/// The window and the steps of a launch's copies, the innermost dimension last; what the table has no rules for is as without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(crate) lower: [i64; RANK - 2],
+    pub(crate) upper: [i64; RANK - 2],
+    pub(crate) steps: [i64; RANK],
+}
+
+impl Default for Cut {
+    fn default() -> Cut {
+        Cut {
+            lower: [0; RANK - 2],
+            upper: [0; RANK - 2],
+            steps: [1; RANK],
+        }
+    }
+}
+
+impl Cut {
+    /// The rules of the hardware.
+    pub(crate) fn check(&self, limits: &MapLimits, map: &Map) -> Result<(), String> {
+        let rank = map.rank();
+        for (at, &step) in self.steps[..rank].iter().enumerate() {
+            let most = if at + 1 == rank {
+                1
+            } else {
+                limits.step as i64
+            };
+            if !(1..=most).contains(&step) {
+                return Err(format!(
+                    "is taken in steps of {step} along dimension {at}; it must be 1 to {most}"
+                ));
+            }
+        }
+        match &map.part {
+            Part::Box(extents) => self.check_box(limits, extents),
+            Part::Pixels(pixels) => self.check_corners(pixels.corners, rank - 2),
+        }
+    }
+
+    fn check_box(&self, limits: &MapLimits, extents: &[u32]) -> Result<(), String> {
+        for (at, (&count, &step)) in extents.iter().zip(&self.steps).enumerate() {
+            let (reach, most) = (i64::from(count) * step, limits.box_elements);
+            if step > 1 && reach as u64 > most {
+                return Err(format!(
+                    "is taken in steps of {step} along dimension {at}, where a copy has {count} elements and reaches over {reach}; \
+                     it may reach over {most}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_corners(&self, [least, most]: [i64; 2], spatial: usize) -> Result<(), String> {
+        for (name, corner) in [("lower", &self.lower), ("upper", &self.upper)] {
+            let wrong = corner[..spatial]
+                .iter()
+                .find(|at| !(least..=most).contains(*at));
+            if let Some(wrong) = wrong {
+                return Err(format!(
+                    "has a window whose {name} corner is off by {wrong}; with {} dimensions it can be {least} to {most}",
+                    spatial + 2
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A map, and the tensor that it was made of.
 #[derive(Clone, Copy)]
 struct Last {
@@ -55,6 +126,7 @@ struct Last {
     rank: usize,
     shape: [i64; RANK],
     strides: [i64; RANK],
+    cut: Cut,
     encoded: Encoded,
 }
 
@@ -70,6 +142,7 @@ impl Last {
             rank,
             shape,
             strides,
+            cut: wanted.cut,
             encoded,
         })
     }
@@ -81,6 +154,7 @@ impl Last {
             && self.place == wanted.place
             && self.shape[..rank] == *wanted.shape
             && self.strides[..rank] == *wanted.strides
+            && self.cut == wanted.cut
     }
 }
 
@@ -125,6 +199,7 @@ impl MapShape {
     pub(crate) fn of_tensor(
         limits: &MapLimits,
         map: &Map,
+        cut: &Cut,
         address: u64,
         shape: &[i64],
         strides: &[i64],
@@ -136,7 +211,6 @@ impl MapShape {
             ));
         }
         let rank = shape.len();
-        let mut box_dims = [1; RANK];
         let mut made = MapShape {
             element: map.data_type.in_tensor_map(),
             rank: rank as u32,
@@ -144,7 +218,7 @@ impl MapShape {
             dims: [1; RANK],
             strides_bytes: [0; RANK - 1],
             steps: [1; RANK],
-            access: MapAccess::Tiled { box_dims },
+            access: access(map, cut),
             swizzle_bytes: map.swizzle_bytes,
             promotion: Promotion::Bytes256,
             fills_with_nan: false,
@@ -159,7 +233,7 @@ impl MapShape {
                 ));
             }
             made.dims[at] = elements;
-            box_dims[at] = map.box_extents[rank - 1 - at];
+            made.steps[at] = cut.steps[rank - 1 - at] as u32;
         }
         for (at, &stride) in strides.iter().rev().enumerate().skip(1) {
             let bytes = (stride.max(0) as u64).saturating_mul(map.data_type.bytes().into());
@@ -172,8 +246,37 @@ impl MapShape {
                 )
             })?;
         }
-        made.access = MapAccess::Tiled { box_dims };
         Ok(made)
+    }
+}
+
+/// What a copy takes, dimensions innermost first.
+fn access(map: &Map, cut: &Cut) -> MapAccess {
+    match &map.part {
+        Part::Box(extents) => {
+            let mut box_dims = [1; RANK];
+            let along = extents.iter().zip(&cut.steps).rev();
+            for (reach, (&extent, &step)) in box_dims.iter_mut().zip(along) {
+                *reach = extent.saturating_mul(step as u32);
+            }
+            MapAccess::Tiled { box_dims }
+        }
+        Part::Pixels(pixels) => {
+            let spatial = pixels.lower.len();
+            let corner = |offsets: &[i64; RANK - 2]| {
+                let mut turned = [0; RANK - 2];
+                for (to, &from) in turned.iter_mut().zip(offsets[..spatial].iter().rev()) {
+                    *to = from as i32;
+                }
+                turned
+            };
+            MapAccess::Im2col {
+                lower_corner: corner(&cut.lower),
+                upper_corner: corner(&cut.upper),
+                channels: pixels.channels,
+                pixels: pixels.pixels,
+            }
+        }
     }
 }
 
@@ -204,24 +307,38 @@ mod tests {
     use super::*;
     use crate::driver::MapElement;
     use crate::element::DataType;
+    use crate::expression::Expression;
+    use crate::manifest::Pixels;
 
     const LIMITS: MapLimits = MapLimits {
         dim_elements: 1 << 32,
         unit_bytes: 16,
         stride_bytes: 1 << 40,
+        box_elements: 256,
+        step: 8,
     };
 
     fn map() -> Map {
         Map {
             data_type: DataType::Bf16,
-            box_extents: vec![128, 64],
+            part: Part::Box(vec![128, 64]),
+            steps: None,
             swizzle_bytes: 128,
         }
     }
 
+    fn of_tensor(
+        limits: &MapLimits,
+        address: u64,
+        shape: &[i64],
+        strides: &[i64],
+    ) -> Result<MapShape, String> {
+        MapShape::of_tensor(limits, &map(), &Cut::default(), address, shape, strides)
+    }
+
     #[test]
     fn a_map_is_in_the_numbers_of_the_driver() {
-        let made = MapShape::of_tensor(&LIMITS, &map(), 0x1000, &[100, 72], &[80, 1]).unwrap();
+        let made = of_tensor(&LIMITS, 0x1000, &[100, 72], &[80, 1]).unwrap();
         assert_eq!(
             (made.element, made.rank, made.swizzle_bytes, made.promotion),
             (MapElement::Bf16, 2, 128, Promotion::Bytes256)
@@ -232,21 +349,21 @@ mod tests {
         );
         let box_dims = [64, 128, 1, 1, 1];
         assert_eq!(made.access, MapAccess::Tiled { box_dims });
-        let one_row = MapShape::of_tensor(&LIMITS, &map(), 0x1000, &[1, 72], &[73, 1]).unwrap();
+        let one_row = of_tensor(&LIMITS, 0x1000, &[1, 72], &[73, 1]).unwrap();
         assert_eq!(one_row.strides_bytes[0], 160);
     }
 
     #[test]
     fn the_last_map_of_a_parameter_is_that_of_the_same_tensor() {
         let made = std::cell::Cell::new(0_u8);
-        let encoded = |place, address, shape: &[i64], strides: &[i64]| {
-            let make =
-                || Ok(MapShape::of_tensor(&LIMITS, &map(), address, shape, strides).unwrap());
+        let cut_so = |place, address, shape: &[i64], strides: &[i64], cut| {
+            let make = || Ok(of_tensor(&LIMITS, address, shape, strides).unwrap());
             let wanted = Wanted {
                 place,
                 address,
                 shape,
                 strides,
+                cut,
                 make: &make,
             };
             let count = |_: &MapShape| {
@@ -254,6 +371,9 @@ mod tests {
                 Ok([made.get(); 128])
             };
             wanted.encode(count).unwrap()[0]
+        };
+        let encoded = |place, address, shape: &[i64], strides: &[i64]| {
+            cut_so(place, address, shape, strides, Cut::default())
         };
         let dense = |place, address| encoded(place, address, &[100, 72], &[80, 1]);
         assert_eq!([dense((9, 0), 0x1000), dense((9, 0), 0x1000)], [1, 1]);
@@ -264,12 +384,91 @@ mod tests {
         assert_eq!(encoded((9, 0), 0x2000, &[99, 72], &[88, 1]), 5);
         assert_eq!(encoded((9, 0), 0x2000, &[72], &[1]), 6);
         assert_eq!(dense((9 + RECENT as u64, 0), 0x1000), 7);
+        let mut cut = Cut::default();
+        cut.upper[0] = -1;
+        let windowed = |cut| cut_so((9 + RECENT as u64, 0), 0x1000, &[100, 72], &[80, 1], cut);
+        assert_eq!([windowed(cut), windowed(cut)], [8, 8]);
+        cut.steps[0] = 2;
+        assert_eq!(windowed(cut), 9);
+    }
+
+    /// Images `[2, 5, 7, 32]` of pixels under a filter of 3 by 2, every second row.
+    fn images() -> (Map, Cut) {
+        let offsets = |offsets: &[i64]| offsets.iter().map(|&at| Expression::Number(at)).collect();
+        let map = Map {
+            part: Part::Pixels(Pixels {
+                pixels: 64,
+                channels: 32,
+                corners: [-128, 127],
+                lower: offsets(&[-1, 0]),
+                upper: offsets(&[-2, -1]),
+            }),
+            ..map()
+        };
+        let cut = Cut {
+            lower: [-1, 0, 0],
+            upper: [-2, -1, 0],
+            steps: [1, 2, 1, 1, 1],
+        };
+        (map, cut)
+    }
+
+    #[test]
+    fn maps_of_pixels_have_corners_and_steps_innermost_first() {
+        let (map, cut) = images();
+        let strides = [5 * 7 * 32, 7 * 32, 32, 1];
+        let made = MapShape::of_tensor(&LIMITS, &map, &cut, 0x1000, &[2, 5, 7, 32], &strides);
+        let made = made.unwrap();
+        assert_eq!((made.rank, made.dims), (4, [32, 7, 5, 2, 1]));
+        assert_eq!(made.steps, [1, 1, 2, 1, 1]);
+        let expected = MapAccess::Im2col {
+            lower_corner: [0, -1, 0],
+            upper_corner: [-1, -2, 0],
+            channels: 32,
+            pixels: 64,
+        };
+        assert_eq!(made.access, expected);
+    }
+
+    #[test]
+    fn windows_and_steps_keep_the_rules_of_the_hardware() {
+        let (map, cut) = images();
+        assert_eq!(cut.check(&LIMITS, &map), Ok(()));
+        let check = |map: &Map, change: fn(&mut Cut), said: &str| {
+            let mut cut = cut;
+            change(&mut cut);
+            let error = cut.check(&LIMITS, map).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        };
+        check(
+            &map,
+            |cut| cut.lower[1] = -129,
+            "has a window whose lower corner is off by -129; with 4 dimensions it can be -128 to 127",
+        );
+        check(&map, |cut| cut.upper[0] = 128, "upper corner is off by 128");
+        check(
+            &map,
+            |cut| cut.steps[2] = 9,
+            "is taken in steps of 9 along dimension 2; it must be 1 to 8",
+        );
+        check(&map, |cut| cut.steps[1] = 0, "in steps of 0");
+        check(
+            &map,
+            |cut| cut.steps[3] = 2,
+            "dimension 3; it must be 1 to 1",
+        );
+        let boxes = self::map();
+        check(
+            &boxes,
+            |cut| cut.steps = [3, 1, 1, 1, 1],
+            "in steps of 3 along dimension 0, where a copy has 128 elements and reaches over 384; it may reach over 256",
+        );
     }
 
     #[test]
     fn rules_of_the_hardware_are_checked() {
         let check = |address, shape: &[i64], strides: &[i64], said: &str| {
-            let error = MapShape::of_tensor(&LIMITS, &map(), address, shape, strides).unwrap_err();
+            let error = of_tensor(&LIMITS, address, shape, strides).unwrap_err();
             assert!(error.contains(said), "{error}");
         };
         check(
@@ -300,9 +499,10 @@ mod tests {
             dim_elements: 100,
             unit_bytes: 32,
             stride_bytes: 1 << 10,
+            ..LIMITS
         };
         let check = |address, shape: &[i64], strides: &[i64], said: &str| {
-            let error = MapShape::of_tensor(&small, &map(), address, shape, strides).unwrap_err();
+            let error = of_tensor(&small, address, shape, strides).unwrap_err();
             assert!(error.contains(said), "{error}");
         };
         check(0x1010, &[2, 8], &[16, 1], "a multiple of 32");

@@ -2,7 +2,8 @@
  * $TILEKIT_FAKE_PARAMETERS has the sizes of the launched function's parameters, such as 8,8,4: only the cubin would know them.
  * $TILEKIT_FAKE_CLOCKS gives it the clocks and the memory of an H100.
  * A launch waits until somebody writes into the pipe $TILEKIT_FAKE_WAIT, if there is one.
- * A tensor map's 128 bytes are everything that it is made of: address, numbers, dimensions, strides, box, steps. */
+ * A tensor map's 128 bytes are everything that it is made of: address, numbers, dimensions, strides, box, steps; of pixels corners,
+ * channels, pixels and, four bits each, the steps. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,7 @@ unsigned cuTensorMapEncodeIm2col(void *map, unsigned type, uint32_t rank, void *
   for (i = 0; i + 2 < rank; i++) { corners[i] = (uint32_t)lower[i]; corners[3 + i] = (uint32_t)upper[i]; }
   corners[6] = channels;
   corners[7] = pixels;
+  for (i = 0; i < rank; i++) corners[8] |= steps[i] << 4 * i;
   code = cuTensorMapEncodeTiled(map, type, rank, address, dims, strides, box, steps, interleave, swizzle, promotion, fill);
   memcpy((unsigned char *)map + 88, corners, sizeof corners);
   return code;

@@ -13,7 +13,7 @@ import types
 import unittest
 
 import kernels_to_python_exported as package
-from kernels_to_python_exported import blend_256, copied_128, scale_256
+from kernels_to_python_exported import blend_256, copied_128, scale_256, taps_64
 from producers import CudaArray, Dlpack, Interrupted, OldDlpack, Raising, exchange
 
 LOG = os.environ["TILEKIT_FAKE_LOG"]
@@ -104,6 +104,20 @@ class Launches(unittest.TestCase):
         line = launched("128,128", lambda: copied_128(x, out))
         self.assertIn("launch copied_128 in primary on 0xab grid 4 1 1 threads 128 1 1", line)
         self.assertIn(f"attribute 4 2 1 1 {encoded(0x10000)} {encoded(0x20000)}", line)
+
+    def test_tensor_maps_of_pixels_for_each_padding_and_stride(self):
+        image = Torch(0x10000, [2, 5, 7, 16], "bf16")
+        corners = lambda padding: struct.pack("<6i", -padding, -padding, 0, padding - 2, padding - 2, 0).hex()
+        steps = []
+        for pixels, padding, stride in ((24, 1, 2), (30, 0, 1), (24, 1, 2), (30, 0, 1)):
+            out = Torch(0x20000, [9, pixels, 16], "bf16")
+            line = launched("128,128,4,4,4,4", lambda: taps_64(image, out, padding, stride))
+            self.assertIn(corners(padding) + struct.pack("<2i", 16, 64).hex(), line)
+            self.assertTrue(line.endswith(struct.pack("<i", padding).hex() + " " + struct.pack("<i", stride).hex()), line)
+            steps.append(line)
+        self.assertEqual(steps[:2], steps[2:])
+        with self.assertRaisesRegex(ValueError, "lower corner is off by -130; with 4 dimensions it can be -128 to 127"):
+            taps_64(image, Torch(0x20000, [9, 2 * 33 * 34, 16], "bf16"), 130, 8)
 
     def test_numbers_and_a_grid_where_no_signature_derives_them(self):
         x, out = Torch(0x10000, [1000], "bf16"), Torch(0x20000, [1000], "bf16")
@@ -421,7 +435,7 @@ class Texts(unittest.TestCase):
         self.assertEqual(str(inspect.signature(blend_256)), "(x, out, alpha, n, *, grid, stream=None, overlap=False)")
         for part in ("`out[i] = x[i] * 2` for `i < n`.", "x: f32[n], read", "out: f32[n], written", "compiled for sm_90a"):
             self.assertIn(part, scale_256.__doc__)
-        self.assertEqual(sorted(package.__all__), ["blend_256", "copied_128", "pass_", "power_256", "power_backward_256", "scale_256", "warm"])
+        self.assertEqual(sorted(package.__all__), ["blend_256", "copied_128", "pass_", "power_256", "power_backward_256", "scale_256", "taps_64", "warm"])
         self.assertEqual(str(inspect.signature(package.pass_)), "(is_, *, stream=None)")
         self.assertIn("Puts a launch of `pass` on a stream.", package.pass_.__doc__)
 
@@ -476,6 +490,7 @@ class Texts(unittest.TestCase):
         self.assertEqual(defined, [
             "scale_256(Tensor x, Tensor(a1!) out) -> ()",
             "copied_128(Tensor x, Tensor(a1!) out, bool overlap=False) -> ()",
+            "taps_64(Tensor image, Tensor(a1!) out, SymInt padding, SymInt stride) -> ()",
             "blend_256(Tensor x, Tensor(a1!) out, float alpha, SymInt n, SymInt[] grid, bool overlap=False) -> ()",
             "power_256(Tensor x, Tensor(a1!) out, Tensor(a2!) slope, float factor) -> ()",
             "power_backward_256(Tensor slope, Tensor dout, Tensor(a2!) dx) -> ()",

@@ -5,7 +5,7 @@ import struct
 import unittest
 
 import tilekit
-from kernels_to_python_exported import blend_256, copied_128, scale_256
+from kernels_to_python_exported import blend_256, copied_128, scale_256, taps_64
 from producers import CudaArray, Dlpack
 
 HOST, GPU = (1, 0), (2, 0)
@@ -46,6 +46,25 @@ class Emulated(unittest.TestCase):
         x, out = (array(ctypes.c_uint16, list(v), [300, 128], kind) for v, kind in ((values, "bf16"), ([0] * len(values), "u16")))
         tilekit.emulate(copied_128)(x, out)
         self.assertEqual(list(out.content), values)
+
+    def test_tensor_maps_of_pixels(self):
+        images, height, width = 2, 5, 7
+        values = [at % 60000 + 1 for at in range(images * height * width * 16)]
+        image = array(ctypes.c_uint16, values, [images, height, width, 16], "bf16")
+        for padding, stride in ((1, 2), (0, 1), (2, 3)):
+            rows, cols = ((extent + 2 * padding - 3) // stride + 1 for extent in (height, width))
+            pixels = images * rows * cols
+            out = array(ctypes.c_uint16, [7] * (9 * pixels * 16), [9, pixels, 16], "bf16")
+            tilekit.emulate(taps_64)(image, out, padding, stride)
+            expected = []
+            for tap in range(9):
+                for pixel in range(pixels):
+                    row, col = pixel // cols % rows * stride - padding + tap // 3, pixel % cols * stride - padding + tap % 3
+                    first = ((pixel // (rows * cols) * height + row) * width + col) * 16
+                    inside = 0 <= row < height and 0 <= col < width
+                    expected += values[first:first + 16] if inside else [0] * 16
+            self.assertEqual(list(out.content), expected, (padding, stride))
+        self.check(ValueError, "image is taken in steps of 9 along dimension 1; it must be 1 to 8", taps_64, image, array(ctypes.c_uint16, [0] * 288, [9, 2, 16], "bf16"), 1, 9)
 
     def test_numbers_and_grids(self):
         x, out = (array(ctypes.c_uint16, [bf16(3.0)] * 300, kind="bf16") for _ in range(2))

@@ -10,13 +10,44 @@ use crate::package::{COPIED, SCALE, Said};
 use crate::programs::ptxas_of_heads;
 use crate::stand_in::{self, tiled_map};
 
-/// A package with both kernels, one of them with a signature that names its size.
+/// The pixels under each tap of a filter of 3 by 3, whose padding and stride the caller passes.
+const TAPS: &str = r"
+#[kernel(warps = 4, instances(<64>), signature(
+    image: [images, height, width, 16], out: [9, pixels, 16],
+    window(image, [-padding, -padding], [padding - 2, padding - 2]), steps(image, [1, stride, stride, 1]),
+    rows = (height + 2 * padding - 3) / stride + 1, cols = (width + 2 * padding - 3) / stride + 1, grid = cdiv(pixels, PIXELS),
+    requires(padding >= 0, stride >= 1, pixels == images * ((height + 2 * padding - 3) / stride + 1) * ((width + 2 * padding - 3) / stride + 1)),
+))]
+pub fn taps<const PIXELS: usize>(
+    #[im2col(4, [PIXELS, 16], Nvmma::B32)] image: TensorMap<bf16>,
+    #[block([1, PIXELS, 16], Nvmma::new(32, 16).with_rank(3))] out: TensorMap<bf16>,
+    rows: i32,
+    cols: i32,
+    padding: i32,
+    stride: i32,
+) {
+    let tile = Smem::<bf16>::alloc([PIXELS, 16], image.layout());
+    let first = program_id(0) * PIXELS;
+    let (row, col) = (first / cols % rows, first % cols);
+    let full = Mbarrier::alloc(1);
+    let at = (first / (rows * cols), row * stride - padding, col * stride - padding, 0);
+    for tap in 0..9 {
+        full.expect(image.block_bytes());
+        image.load_im2col(at, [tap / 3, tap % 3], tile, full);
+        full.wait(tap % 2);
+        out.store((tap, first, 0), tile.reshape([1, PIXELS, 16]));
+        tma_store_wait_read(0);
+    }
+}
+";
+
+/// A package with all kernels, one of them with a signature that names its size.
 pub(crate) fn kernels(name: &str) -> Package {
     let scale = SCALE.replace(
         "#[kernel(warps = 4)]",
         "#[kernel(warps = 4, signature(x: [n], out: [n], grid = cdiv(n, BLOCK), requires(n <= 5000)))]",
     );
-    Package::new(name, &format!("{scale}{COPIED}"))
+    Package::new(name, &format!("{scale}{COPIED}{TAPS}"))
 }
 
 /// Exports with a ptxas that every machine has.
@@ -73,11 +104,48 @@ fn copied_launch(shared_bytes: u32, [x, out]: [u64; 2]) -> String {
     )
 }
 
-/// A program in C that launches both kernels and then asks for what the signature forbids.
+/// `launch` line of `taps<64>` for 2 images of 5 by 7 pixels, with a padding of 1 and a stride of 2: 24 pixels of results.
+fn taps_launch(shared_bytes: u32) -> String {
+    let map = |words: [u64; 11], halves: [i32; 10]| {
+        let words = words.iter().flat_map(|word| word.to_le_bytes());
+        let halves = halves.iter().flat_map(|half| half.to_le_bytes());
+        stand_in::hex(&words.chain(halves).collect::<Vec<u8>>())
+    };
+    let numbers = |rank: u64| 9 | rank << 8 | 1 << 16 | 3 << 24;
+    // Dimensions and strides begin with the innermost; corners, pixels, channels and steps stand where a map of boxes has its box.
+    let image = map(
+        [0x10000, numbers(4), 16, 7, 5, 2, 0, 32, 224, 1120, 0],
+        [-1, -1, 0, -1, -1, 0, 16, 64, 0x1221, 0],
+    );
+    let out = map(
+        [0x20000, numbers(3), 16, 24, 9, 0, 0, 32, 768, 0, 0],
+        [16, 64, 1, 0, 0, 1, 1, 1, 0, 0],
+    );
+    format!(
+        "launch taps_64 in primary on 0xab grid 1 1 1 threads 128 1 1 shared {shared_bytes} {image} {out} 03000000 04000000 01000000 02000000"
+    )
+}
+
+/// A program in C that launches the kernels and then asks for what the signature forbids.
 const MAIN: &str = r#"
 #include "copied_128.h"
 #include "scale_256.h"
+#include "taps_64.h"
 #include <stdio.h>
+
+static int taps(void) {
+  tk_taps_64_module module;
+  tk_taps_64_args images = {0};
+  if (tk_taps_64_load(&module, 0)) return printf("%s\n", tk_error_text()), 1;
+  images.image = 0x10000, images.out = 0x20000, images.images = 2, images.height = 5, images.width = 7, images.pixels = 24;
+  images.padding = 1, images.stride = 2;
+  if (tk_taps_64_launch(&module, &images, (void *)0xab)) printf("%s\n", tk_error_text());
+  images.stride = 9, images.pixels = 2;
+  if (tk_taps_64_launch(&module, &images, (void *)0xab)) printf("%s\n", tk_error_text());
+  images.padding = 130, images.stride = 8, images.pixels = 2 * 33 * 34;
+  if (tk_taps_64_launch(&module, &images, (void *)0xab)) printf("%s\n", tk_error_text());
+  return tk_taps_64_unload(&module);
+}
 
 int main(int count, char **arguments) {
   tk_scale_256_module scale;
@@ -86,6 +154,7 @@ int main(int count, char **arguments) {
   tk_copied_128_args matrices = {0};
   vectors.x = 0x10000, vectors.out = 0x20000, vectors.n = 1000;
   matrices.x = 0x10000, matrices.out = 0x20000, matrices.rows = 300, matrices.cols = 128;
+  if (count == 2 && arguments[1][0] == 't') return taps();
   if (count == 2 && arguments[1][0] == 'c') {
     if (tk_copied_128_load(&copied, 0)) return printf("%s\n", tk_error_text()), 1;
     if (tk_copied_128_launch(&copied, &matrices, (void *)0xab)) return printf("%s\n", tk_error_text()), 1;
@@ -106,10 +175,12 @@ int main(int count, char **arguments) {
 const SCALE_PARAMETERS: &str = "8,8,4";
 const COPIED_PARAMETERS: &str = "128,128";
 
-/// This program, asked for `copied`.
-fn of_copied(program: &Path) -> Command {
+const TAPS_PARAMETERS: &str = "128,128,4,4,4,4";
+
+/// This program, asked for `copied` or `taps`.
+fn asked_for(kernel: &str, program: &Path) -> Command {
     let mut command = Command::new(program);
-    command.arg("copied");
+    command.arg(kernel);
     command
 }
 
@@ -119,7 +190,13 @@ fn exported_c_compiles_as_c99_and_launches() {
     package.write("out/main.c", MAIN);
     export(&package, "--to c --out out").ends_with(0);
     let out = package.root().join("out");
-    let sources = ["main.c", "scale_256.c", "copied_128.c", "tilekit.c"];
+    let sources = [
+        "main.c",
+        "scale_256.c",
+        "copied_128.c",
+        "taps_64.c",
+        "tilekit.c",
+    ];
     compile(&out, &[&sources[..], &["-ldl", "-o", "main"]].concat());
 
     let (launches, said) = launched(Command::new(out.join("main")), &out, SCALE_PARAMETERS);
@@ -130,7 +207,11 @@ fn exported_c_compiles_as_c99_and_launches() {
     ] {
         assert!(said.contains(refused), "{refused}\n{said}");
     }
-    let (launches, said) = launched(of_copied(&out.join("main")), &out, COPIED_PARAMETERS);
+    let (launches, said) = launched(
+        asked_for("copied", &out.join("main")),
+        &out,
+        COPIED_PARAMETERS,
+    );
     let shared_bytes = shared_bytes(&package.read("out/copied_128.json"));
     let repeated = copied_launch(shared_bytes, [0, 256]);
     assert_eq!(
@@ -138,6 +219,16 @@ fn exported_c_compiles_as_c99_and_launches() {
         [copied_launch(shared_bytes, [256; 2]), repeated],
         "{said}"
     );
+
+    let (launches, said) = launched(asked_for("taps", &out.join("main")), &out, TAPS_PARAMETERS);
+    let shared_bytes = self::shared_bytes(&package.read("out/taps_64.json"));
+    assert_eq!(launches, [taps_launch(shared_bytes)], "{said}");
+    for refused in [
+        "taps(image, out, padding, stride): image is taken in steps of 9 along dimension 1; it must be 1 to 8\n",
+        "image has a window whose lower corner is off by -130; with 4 dimensions it can be -128 to 127\n",
+    ] {
+        assert!(said.contains(refused), "{refused}\n{said}");
+    }
 
     let mut blind = Command::new(out.join("main"));
     blind.env("TILEKIT_FAKE_INIT", "100");
@@ -162,7 +253,7 @@ fn shared_bytes(manifest: &str) -> u32 {
     u32::try_from(bytes).expect("less than 4 GiB")
 }
 
-/// A program in Rust that launches both kernels.
+/// A program in Rust that launches the kernels.
 const USER: &str = include_str!("../../../launch/tests/exported/user.rs");
 
 #[test]
@@ -191,9 +282,20 @@ fn exported_rust_compiles_and_launches_as_c_does() {
     let program = crate::package::target().join("debug/exported-user");
     let (launches, said) = launched(Command::new(&program), user.root(), SCALE_PARAMETERS);
     assert_eq!(launches, [scale_launch()], "{said}");
-    let (launches, _) = launched(of_copied(&program), user.root(), COPIED_PARAMETERS);
+    let (launches, _) = launched(
+        asked_for("copied", &program),
+        user.root(),
+        COPIED_PARAMETERS,
+    );
     let manifest = package.read("exported/src/copied_128.json");
     assert_eq!(launches, [copied_launch(shared_bytes(&manifest), [256; 2])]);
+    // A padding that no map has, and then twice the one and once another: the maps of two calls differ by their windows alone.
+    let (launches, said) = launched(asked_for("taps", &program), user.root(), TAPS_PARAMETERS);
+    let right = taps_launch(shared_bytes(&package.read("exported/src/taps_64.json")));
+    assert_eq!(launches.len(), 3, "{said}");
+    assert_eq!(launches[..2], [&*right, &*right]);
+    assert_ne!(launches[2], right);
+    assert!(said.contains("lower corner is off by -130"), "{said}");
 }
 
 #[test]
@@ -234,10 +336,15 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// A kernel whose tensor map is of pixels.
-const PIXELS: &str = r"
+/// Kernels whose signatures do not say what their tensor maps are.
+const UNSAID: &str = r"
 #[kernel(warps = 1)]
 pub fn pixels(#[im2col(4, [8, 4], Nvmma::PLAIN)] x: TensorMap<i32>) {
+    let _ = x;
+}
+
+#[kernel(warps = 1, signature(x: [m, n, k], grid = 1, window(x, [0], [0])))]
+pub fn boxes(#[block([8, 8, 4], Nvmma::new(0, 32).with_rank(3))] x: TensorMap<i32>) {
     let _ = x;
 }
 ";
@@ -246,14 +353,17 @@ pub fn pixels(#[im2col(4, [8, 4], Nvmma::PLAIN)] x: TensorMap<i32>) {
 fn what_cannot_be_exported_is_said() {
     let package = kernels("exported-wrongly");
     let scale = package.read("src/lib.rs");
-    package.write("src/lib.rs", &format!("{scale}{PIXELS}"));
+    package.write("src/lib.rs", &format!("{scale}{UNSAID}"));
     export(&package, "--to fortran")
         .ends_with(2)
         .says(&["invalid value 'fortran'", "rust, c, python"]);
     export(&package, "scale").ends_with(2).says(&["--to"]);
     export(&package, "--to c pixels").ends_with(1).says(&[
-        "`pixels` cannot be exported: `x` is a tensor map of pixels (`#[im2col]`)",
-        "export a kernel that takes a pointer or a tensor map of boxes",
+        "`pixels` cannot be exported: `x` is a tensor map of pixels (`#[im2col]`), and nothing says from which pixels its copies start",
+        "without padding `window(x, [0, 0], [0, 0])`",
+    ]);
+    export(&package, "--to c boxes").ends_with(1).says(&[
+        "`boxes` cannot be exported: the signature gives `x` a window, which only a tensor map of pixels (`#[im2col]`) has",
     ]);
     package.write("taken", "a file");
     let said = export(&package, "scale --to c --out taken");

@@ -5,7 +5,12 @@ use tilekit::prelude::*;
 
 /// `out[tap, pixel, channel]`: for each tap of a filter of 3 by 3 the input pixels under it, `PIXELS` of them for each
 /// program.
-#[kernel(warps = 4, instances(<64, 32>))]
+#[kernel(warps = 4, instances(<64, 32>), signature(
+    image: [images, height, width, channels], out: [9, pixels, channels],
+    window(image, [-1, -1], [-1, -1]),
+    grid = [cdiv(pixels, PIXELS), channels / CHANNELS],
+    requires(pixels == images * height * width, channels % CHANNELS == 0),
+))]
 pub fn tma_im2col<const PIXELS: usize, const CHANNELS: usize>(
     #[im2col(4, [PIXELS, CHANNELS], Nvmma::B64)] image: TensorMap<f16>,
     #[block([1, PIXELS, CHANNELS], Nvmma::new(64, 16).with_rank(3))] out: TensorMap<f16>,

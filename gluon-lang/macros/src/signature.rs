@@ -18,6 +18,10 @@ use names::Names;
 pub(crate) struct Signature {
     at: Span,
     tensors: Vec<(Ident, Vec<Expr>)>,
+    /// The corners of the windows of im2col maps.
+    windows: Vec<(Ident, [Vec<Expr>; 2])>,
+    /// The steps of tensor maps.
+    steps: Vec<(Ident, Vec<Expr>)>,
     rules: Vec<(Ident, Expr)>,
     requires: Vec<Expr>,
     /// The kernel of its gradients.
@@ -29,6 +33,8 @@ impl Signature {
         let mut signature = Signature {
             at,
             tensors: Vec::new(),
+            windows: Vec::new(),
+            steps: Vec::new(),
             rules: Vec::new(),
             requires: Vec::new(),
             backward: None,
@@ -48,10 +54,7 @@ impl Signature {
         let name = Ident::parse_any(input)?;
         if input.peek(Token![:]) {
             input.parse::<Token![:]>()?;
-            let extents;
-            bracketed!(extents in input);
-            let extents: Punctuated<Expr, Token![,]> = Punctuated::parse_terminated(&extents)?;
-            self.tensors.push((name, extents.into_iter().collect()));
+            self.tensors.push((name, list(input)?));
         } else if input.peek(Token![=]) {
             input.parse::<Token![=]>()?;
             self.rules.push((name, input.parse()?));
@@ -61,6 +64,18 @@ impl Signature {
             let conditions: Punctuated<Expr, Token![,]> =
                 Punctuated::parse_terminated(&conditions)?;
             self.requires.extend(conditions);
+        } else if name == "window" {
+            let window;
+            parenthesized!(window in input);
+            let (image, lower) = listed(&window)?;
+            window.parse::<Token![,]>()?;
+            self.windows.push((image, [lower, list(&window)?]));
+            window.parse::<Option<Token![,]>>()?;
+        } else if name == "steps" {
+            let steps;
+            parenthesized!(steps in input);
+            self.steps.push(listed(&steps)?);
+            steps.parse::<Option<Token![,]>>()?;
         } else if name == "backward" {
             let path;
             parenthesized!(path in input);
@@ -71,8 +86,8 @@ impl Signature {
         } else {
             return Err(syn::Error::new(
                 name.span(),
-                "expected `x: [rows, cols]`, `row_stride = x.stride(0)`, `grid = cdiv(rows, 4)`, `requires(cols <= COLS)` or \
-                 `backward(kernel)`",
+                "expected `x: [rows, cols]`, `row_stride = x.stride(0)`, `grid = cdiv(rows, 4)`, `requires(cols <= COLS)`, \
+                 `window(x, [-1, -1], [-1, -1])`, `steps(x, [1, 2, 2, 1])` or `backward(kernel)`",
             ));
         }
         Ok(())
@@ -81,15 +96,26 @@ impl Signature {
     /// The statement that says it to the trace.
     pub(crate) fn statement(&self, f: &ItemFn) -> syn::Result<Tokens> {
         let names = Names::of(self, f)?;
+        let texts = |rules: &[Expr]| -> syn::Result<Tokens> {
+            let texts = rules.iter().map(|rule| names.text(rule));
+            let texts: Vec<Tokens> = texts.collect::<syn::Result<_>>()?;
+            Ok(quote!(::std::vec![#(#texts),*]))
+        };
         let tensors = self.tensors.iter().map(|(name, extents)| {
-            let name = name.unraw().to_string();
-            let extents: Vec<Tokens> = extents
-                .iter()
-                .map(|extent| names.text(extent))
-                .collect::<syn::Result<_>>()?;
-            Ok(quote!((#name, ::std::vec![#(#extents),*])))
+            let (name, extents) = (name.unraw().to_string(), texts(extents)?);
+            Ok(quote!((#name, #extents)))
         });
         let tensors: Vec<Tokens> = tensors.collect::<syn::Result<_>>()?;
+        let windows = self.windows.iter().map(|(name, [lower, upper])| {
+            let (name, lower, upper) = (name.unraw().to_string(), texts(lower)?, texts(upper)?);
+            Ok(quote!((#name, [#lower, #upper])))
+        });
+        let windows: Vec<Tokens> = windows.collect::<syn::Result<_>>()?;
+        let steps = self.steps.iter().map(|(name, steps)| {
+            let (name, steps) = (name.unraw().to_string(), texts(steps)?);
+            Ok(quote!((#name, #steps)))
+        });
+        let steps: Vec<Tokens> = steps.collect::<syn::Result<_>>()?;
         let mut scalars = Vec::new();
         let mut grid = quote!(::core::option::Option::None);
         for (name, value) in &self.rules {
@@ -125,6 +151,8 @@ impl Signature {
         Ok(quote! {
             ::tilekit::rt::set_signature(::tilekit::rt::Signature {
                 tensors: ::std::vec![#(#tensors),*],
+                windows: ::std::vec![#(#windows),*],
+                steps: ::std::vec![#(#steps),*],
                 scalars: ::std::vec![#(#scalars),*],
                 grid: #grid,
                 requires: ::std::vec![#(#requires),*],
@@ -132,4 +160,19 @@ impl Signature {
             });
         })
     }
+}
+
+/// `[a, b]`
+fn list(input: ParseStream) -> syn::Result<Vec<Expr>> {
+    let rules;
+    bracketed!(rules in input);
+    let rules: Punctuated<Expr, Token![,]> = Punctuated::parse_terminated(&rules)?;
+    Ok(rules.into_iter().collect())
+}
+
+/// `x, [a, b]`
+fn listed(input: ParseStream) -> syn::Result<(Ident, Vec<Expr>)> {
+    let name = Ident::parse_any(input)?;
+    input.parse::<Token![,]>()?;
+    Ok((name, list(input)?))
 }

@@ -26,6 +26,8 @@ pub(crate) enum Rule {
 pub(crate) struct Rules {
     /// The extents of each parameter.
     pub(crate) shapes: Vec<Vec<Rule>>,
+    /// Of each parameter that is a tensor map the corners of its window, and its steps.
+    pub(crate) maps: Vec<[Vec<Rule>; 3]>,
     /// How each parameter that is a derived number follows.
     pub(crate) scalars: Vec<Option<Rule>>,
     pub(crate) grid: Option<[Rule; 3]>,
@@ -49,6 +51,17 @@ impl Names<'_> {
             let extents = parameter.shape().unwrap_or_default();
             extents.iter().map(|extent| self.rule(extent)).collect()
         };
+        let map = |parameter: &Parameter| {
+            let Role::TensorMap { map, .. } = &parameter.role else {
+                return Ok(Default::default());
+            };
+            let [lower, upper, steps] = map.rules();
+            let all = |rules: &[Expression]| {
+                let rules = rules.iter().map(|rule| self.rule(rule));
+                rules.collect::<Result<Vec<Rule>, Expression>>()
+            };
+            Ok([all(lower)?, all(upper)?, all(steps)?])
+        };
         let scalar = |parameter: &Parameter| match &parameter.role {
             Role::Scalar { rule, .. } => rule.as_ref().map(|rule| self.rule(rule)).transpose(),
             _ => Ok(None),
@@ -60,6 +73,7 @@ impl Names<'_> {
         let parameters = &manifest.parameters;
         Ok(Rules {
             shapes: parameters.iter().map(shape).collect::<Result<_, _>>()?,
+            maps: parameters.iter().map(map).collect::<Result<_, _>>()?,
             scalars: parameters.iter().map(scalar).collect::<Result<_, _>>()?,
             grid: grid.transpose()?,
             requires: manifest

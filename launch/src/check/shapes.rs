@@ -16,12 +16,12 @@ impl<'k> Bound<'k, '_> {
         let (name, rank) = (&parameter.name, tensor.shape.len());
         let fits = match (parameter.shape(), &parameter.role) {
             (Some(shape), _) => shape.len() == rank,
-            (None, Role::TensorMap { map, .. }) => map.box_extents.len() == rank,
+            (None, Role::TensorMap { map, .. }) => map.rank() == rank,
             (None, _) => rank <= MOST_RANK,
         };
         if !fits {
             let wanted = parameter.shape().map_or_else(
-                || "as many as the box of its copies".to_owned(),
+                || "as many as its copies have coordinates".to_owned(),
                 |shape| {
                     let shape: Vec<String> = shape.iter().map(Expression::to_string).collect();
                     format!("{}: [{}]", shape.len(), shape.join(", "))

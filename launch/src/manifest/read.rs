@@ -1,6 +1,6 @@
 //! Reads a manifest from its JSON, by the names of its fields.
 
-use super::{Manifest, Map, Parameter, Role};
+use super::{Manifest, Map, Parameter, Part, Pixels, Role};
 use crate::driver::RANK;
 use crate::element::DataType;
 use crate::expression::{Condition, Expression};
@@ -126,6 +126,8 @@ impl<'j> Fields<'j> {
                 dim_elements: map.size("dim_elements")?,
                 unit_bytes: map.size("unit_bytes")?,
                 stride_bytes: map.size("stride_bytes")?,
+                box_elements: map.size("box_elements")?,
+                step: map.size("step")?,
             },
         })
     }
@@ -171,15 +173,57 @@ impl<'j> Fields<'j> {
     }
 
     fn map(&self, data_type: DataType) -> Result<Map, String> {
+        let part = match self.0.field("pixels") {
+            None | Some(Json::Null) => Part::Box(self.box_extents()?),
+            Some(_) => Part::Pixels(self.pixels()?),
+        };
+        let map = Map {
+            data_type,
+            part,
+            steps: self.expressions("steps")?,
+            swizzle_bytes: self.count("swizzle_bytes")?,
+        };
+        match &map.steps {
+            Some(steps) if steps.len() != map.rank() => Err(format!(
+                "`steps` has {} numbers for {} dimensions",
+                steps.len(),
+                map.rank()
+            )),
+            _ => Ok(map),
+        }
+    }
+
+    fn box_extents(&self) -> Result<Vec<u32>, String> {
         let extents = self.list("box")?.unwrap_or_default();
-        let box_extents: Vec<u32> = extents.iter().filter_map(count_of).collect();
-        if !(1..=RANK).contains(&box_extents.len()) || box_extents.len() != extents.len() {
+        let counts: Vec<u32> = extents.iter().filter_map(count_of).collect();
+        if !(1..=RANK).contains(&counts.len()) || counts.len() != extents.len() {
             return Err(format!("`box` must be 1 to {RANK} counts"));
         }
-        Ok(Map {
-            data_type,
-            box_extents,
-            swizzle_bytes: self.count("swizzle_bytes")?,
+        Ok(counts)
+    }
+
+    fn pixels(&self) -> Result<Pixels, String> {
+        let corner = |name: &str| {
+            let offsets = self.expressions(name)?.unwrap_or_default();
+            let is_of_image = (1..=RANK - 2).contains(&offsets.len());
+            is_of_image
+                .then_some(offsets)
+                .ok_or_else(|| format!("`{name}` must be 1 to {} offsets", RANK - 2))
+        };
+        let (lower, upper) = (corner("lower")?, corner("upper")?);
+        if lower.len() != upper.len() {
+            return Err("`lower` and `upper` must have as many offsets".to_owned());
+        }
+        let corners = self.list("corners")?.unwrap_or_default();
+        let &[Json::Number(least), Json::Number(most)] = corners else {
+            return Err("`corners` must be two whole numbers".to_owned());
+        };
+        Ok(Pixels {
+            pixels: self.count("pixels")?,
+            channels: self.count("channels")?,
+            corners: [least, most],
+            lower,
+            upper,
         })
     }
 }

@@ -20,13 +20,13 @@ fn a_manifest_is_read() {
 
 #[test]
 fn a_newer_form_is_refused_by_name() {
-    let newer = SOFTMAX.replace("\"format\": 2", "\"format\": 3");
+    let newer = SOFTMAX.replace("\"format\": 3", "\"format\": 4");
     let error = Manifest::read(&newer).unwrap_err().to_string();
     assert!(
-        error.contains("softmax_bf16_4096_8 has format 3, written by TileKit 0.1.0"),
+        error.contains("softmax_bf16_4096_8 has format 4, written by TileKit 0.1.0"),
         "{error}"
     );
-    assert!(error.contains("reads format 2"), "{error}");
+    assert!(error.contains("reads format 3"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Tensor maps in the emulator's encoding.
 
+use std::fmt::Display;
+
 use ptx::{L2Promotion, TensorAccess, TensorElement, TensorMap};
 use target::Target;
 use tilekit_launch::driver::{MapAccess, MapElement, MapShape};
@@ -9,9 +11,7 @@ use tilekit_launch::driver::{MapAccess, MapElement, MapShape};
 /// # Errors
 /// The rule of the target that it breaks.
 pub(crate) fn encoded(shape: &MapShape, target: &Target) -> Result<[u8; 128], String> {
-    let MapAccess::Tiled { box_dims } = shape.access else {
-        return Err("it is one of pixels (im2col), which exports do not make".to_owned());
-    };
+    let access = access(&shape.access)?;
     let map = TensorMap {
         element: element(shape.element),
         rank: shape.rank,
@@ -19,13 +19,42 @@ pub(crate) fn encoded(shape: &MapShape, target: &Target) -> Result<[u8; 128], St
         dims: shape.dims,
         strides: shape.strides_bytes,
         element_strides: shape.steps,
-        access: TensorAccess::Tiled { box_dims },
+        access,
         swizzle: shape.swizzle_bytes,
         nan_fill: shape.fills_with_nan,
         // The emulator has no caches.
         l2_promotion: L2Promotion::None,
     };
     emulator::encode_tensor_map(&map, target).map_err(|error| error.0)
+}
+
+fn access(access: &MapAccess) -> Result<TensorAccess, String> {
+    Ok(match *access {
+        MapAccess::Tiled { box_dims } => TensorAccess::Tiled { box_dims },
+        MapAccess::Im2col {
+            lower_corner,
+            upper_corner,
+            channels,
+            pixels,
+        } => TensorAccess::Im2col {
+            lower_corner: narrow("corner", lower_corner)?,
+            upper_corner: narrow("corner", upper_corner)?,
+            channels: narrow("number of channels", [channels])?[0],
+            pixels: narrow("number of pixels", [pixels])?[0],
+        },
+    })
+}
+
+/// Numbers of 16 bits.
+fn narrow<V: Copy + Display, W: Copy + Default + TryFrom<V>, const N: usize>(
+    what: &str,
+    values: [V; N],
+) -> Result<[W; N], String> {
+    let mut narrowed = [W::default(); N];
+    for (to, from) in narrowed.iter_mut().zip(values) {
+        *to = W::try_from(from).map_err(|_| format!("its {what} {from} has more than 16 bits"))?;
+    }
+    Ok(narrowed)
 }
 
 fn element(element: MapElement) -> TensorElement {

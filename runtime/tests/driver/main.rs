@@ -187,7 +187,8 @@ fn clusters_and_both_kinds_of_tensor_maps_are_said() {
         480,
         0,
     ];
-    let corners = [-1, -1, 0, -1, -1, 0, 4, 8_i32];
+    // Corners, channels, pixels and steps.
+    let corners = [-1, -1, 0, -1, -1, 0, 4, 8, 0x1111_i32];
     let words = words.iter().flat_map(|word| word.to_le_bytes());
     let corners = corners.iter().flat_map(|corner| corner.to_le_bytes());
     let mut pixels: Vec<u8> = words.chain(corners).collect();

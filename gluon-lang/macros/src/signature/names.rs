@@ -52,6 +52,7 @@ impl<'s> Names<'s> {
             generics,
         };
         names.check_tensors(&tensors)?;
+        names.check_maps()?;
         names.check_rules(&tensors)?;
         Ok(names)
     }
@@ -88,6 +89,57 @@ impl<'s> Names<'s> {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Windows and steps are of tensors, once each, with a number for each dimension that they speak of.
+    fn check_maps(&self) -> syn::Result<()> {
+        let windows = self.signature.windows.iter();
+        let corners = windows.flat_map(|(name, [lower, upper])| {
+            [("window", 2, name, lower), ("window", 2, name, upper)]
+        });
+        let steps = self.signature.steps.iter();
+        let all = corners.chain(steps.map(|(name, steps)| ("steps", 0, name, steps)));
+        for (what, apart, name, numbers) in all {
+            let mut tensors = self.signature.tensors.iter();
+            let Some((_, extents)) = tensors.find(|(tensor, _)| tensor == name) else {
+                let message = self.no_tensor(&name.unraw().to_string());
+                return Err(syn::Error::new(name.span(), message));
+            };
+            let wanted = extents.len().saturating_sub(apart);
+            if numbers.len() != wanted {
+                let message = format!(
+                    "{} numbers for `{name}`, which has {} dimensions: `{what}` takes {wanted}",
+                    numbers.len(),
+                    extents.len()
+                );
+                return Err(syn::Error::new(name.span(), message));
+            }
+        }
+        let twice = |names: Vec<&Ident>, what: &str| {
+            let mut seen = BTreeSet::new();
+            match names
+                .into_iter()
+                .find(|name| !seen.insert(name.to_string()))
+            {
+                Some(name) => Err(syn::Error::new(
+                    name.span(),
+                    format!("the {what} of `{name}` are given twice"),
+                )),
+                None => Ok(()),
+            }
+        };
+        let windows = self.signature.windows.iter().map(|(name, _)| name);
+        twice(windows.collect(), "corners of the window")?;
+        let steps = self.signature.steps.iter().map(|(name, _)| name);
+        twice(steps.collect(), "steps")
+    }
+
+    /// What is said of a name that no shape is given for.
+    pub(super) fn no_tensor(&self, name: &str) -> String {
+        let tensors = self.signature.tensors.iter();
+        let known: Vec<String> = tensors.map(|(name, _)| name.to_string()).collect();
+        let known = known.join(", ");
+        format!("`{name}` is no tensor of this signature; there are {known}")
     }
 
     /// Each number is derived in one way.

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream as Tokens;
 use quote::quote;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{BinOp, Expr, Lit, Member};
+use syn::{BinOp, Expr, Lit, Member, UnOp};
 
 use super::names::Names;
 
@@ -84,6 +84,9 @@ impl Names<'_> {
                 let right = self.form(&pair.right, constants)?;
                 Ok(format!("{left} {symbol} {right}"))
             }
+            Expr::Unary(negated) if matches!(negated.op, UnOp::Neg(_)) => {
+                Ok(format!("(0 - ({}))", self.form(&negated.expr, constants)?))
+            }
             Expr::Call(call) => {
                 let function = name_of(&call.func).filter(|name| FUNCTIONS.contains(&&**name));
                 let (Some(function), 2) = (function, call.args.len()) else {
@@ -108,17 +111,7 @@ impl Names<'_> {
     fn check_dimension(&self, rule: &Expr, tensor: &str, dimension: usize) -> syn::Result<()> {
         let mut tensors = self.signature.tensors.iter();
         let Some((_, extents)) = tensors.find(|(name, _)| *name == tensor) else {
-            let known: Vec<String> = self
-                .signature
-                .tensors
-                .iter()
-                .map(|(name, _)| name.to_string())
-                .collect();
-            let message = format!(
-                "`{tensor}` is no tensor of this signature; there are {}",
-                known.join(", ")
-            );
-            return Err(syn::Error::new_spanned(rule, message));
+            return Err(syn::Error::new_spanned(rule, self.no_tensor(tensor)));
         };
         if dimension < extents.len() {
             return Ok(());

@@ -33,6 +33,10 @@ fn constants_of_the_instance_are_put_into_the_text() {
         &quote!(x: [rows], out: [rows], backward(gradients::of_k)),
         r#"backward : :: core :: option :: Option :: Some ({ # [allow (unused_imports)] use self :: gradients :: of_k as _ ; "of_k" })"#,
     );
+    check(
+        &quote!(x: [rows, cols, 3, 4], out: [rows], window(x, [-1, -n], [0, COLS - 1]), steps(x, [1, n, 2, 1])),
+        r#""(0 - (n))""#,
+    );
     // A number that has the name of a size is that.
     check(
         &quote!(x: [rows, cols], out: [rows]),
@@ -112,6 +116,26 @@ fn mistakes_name_what_is_meant() {
             "expected a comparison",
         ),
         (quote!(x[rows]), "expected `x: [rows, cols]`"),
+        (
+            quote!(x: [rows, cols, n, 4], out: [rows], window(y, [1, 1], [1, 1])),
+            "`y` is no tensor of this signature; there are x, out",
+        ),
+        (
+            quote!(x: [rows, cols, 3, 4], out: [rows], window(x, [0, 0], [0])),
+            "1 numbers for `x`, which has 4 dimensions: `window` takes 2",
+        ),
+        (
+            quote!(x: [rows, cols, 3, 4], out: [rows], steps(x, [1, 2])),
+            "2 numbers for `x`, which has 4 dimensions: `steps` takes 4",
+        ),
+        (
+            quote!(x: [rows], out: [rows], steps(x, [1]), steps(x, [1])),
+            "the steps of `x` are given twice",
+        ),
+        (
+            quote!(x: [rows], out: [rows], window(x, 1)),
+            "expected square brackets",
+        ),
     ] {
         check(&signature, said);
     }

@@ -36,6 +36,10 @@ pub struct Traced {
 pub struct Signature {
     /// Parameters that are tensors, with their extents.
     pub tensors: Vec<(&'static str, Vec<String>)>,
+    /// Of tensor maps of pixels, the offsets of the first pixel that a copy may start at from the image's begin, and of the last from its end.
+    pub windows: Vec<(&'static str, [Vec<String>; 2])>,
+    /// Of tensor maps, the elements from one that is taken to the next along each dimension.
+    pub steps: Vec<(&'static str, Vec<String>)>,
     /// Parameters that are numbers and follow from the tensors.
     pub scalars: Vec<(&'static str, String)>,
     /// CTAs in x, y and z.

@@ -89,7 +89,7 @@ impl<'m> Unit<'m> {
         let tensors = manifest.parameters.iter().filter_map(|parameter| {
             let extents = match (parameter.shape(), &parameter.role) {
                 (Some(shape), _) => shape.iter().map(Some).collect(),
-                (None, Role::TensorMap { map, .. }) => vec![None; map.box_extents.len()],
+                (None, Role::TensorMap { map, .. }) => vec![None; map.rank()],
                 _ => return None,
             };
             Some(Tensor { parameter, extents })
@@ -255,7 +255,10 @@ fn limits(limits: &Limits) -> String {
     let [x, y, z] = limits.grid;
     let map = &limits.tensor_map;
     let (elements, unit, stride) = (map.dim_elements, map.unit_bytes, map.stride_bytes);
-    format!("{{{{{x}, {y}, {z}}}, INT64_C({elements}), {unit}, UINT64_C({stride})}}")
+    let (reach, step) = (map.box_elements, map.step);
+    format!(
+        "{{{{{x}, {y}, {z}}}, INT64_C({elements}), {unit}, UINT64_C({stride}), {reach}, {step}}}"
+    )
 }
 
 /// A compiler takes seconds and gigabytes for a list of more bytes than this.

@@ -1,7 +1,7 @@
 //! The manifest of a kernel, from which all exports are made.
 
 use ir::elem::Elem;
-use ir::{TensorMapMode, Type};
+use ir::{TensorMapMode, TensorMapType, Type};
 use layout::SharedLayout;
 use lowering::{LaunchInfo, ParamInfo};
 use serde_json::{Value, json};
@@ -49,6 +49,7 @@ fn limits(target: &Target) -> Value {
         "grid": target.grid,
         "tensor_map": {
             "dim_elements": map.dim_elements, "unit_bytes": map.unit_bytes, "stride_bytes": map.stride_bytes,
+            "box_elements": map.box_elements, "step": map.element_stride,
         },
     })
 }
@@ -70,28 +71,14 @@ fn parameter(
             .find(|(name, _)| *name == &*param.name)
             .map(|(_, value)| value)
     });
-    let mut table = json!({
+    let table = json!({
         "name": &*param.name, "offset_bytes": param.offset, "size_bytes": param.size, "divisor": param.divisor,
         "readonly": param.is_readonly, "written": param.is_written,
     });
     let specific = match &param.ty {
         Type::TensorMap(map) => {
-            if map.mode != TensorMapMode::Tiled {
-                return Err(format!(
-                    "`{}` is a tensor map of pixels (`#[im2col]`), which exports do not make; export a kernel that \
-                     takes a pointer or a tensor map of boxes (`#[block]`)",
-                    param.name
-                ));
-            }
-            let swizzle_bytes = match &map.layout {
-                SharedLayout::Nvmma(nvmma) => nvmma.swizzle_bytes,
-                _ => 0,
-            };
-            let extents = map
-                .box_dims(info.target)
-                .map_err(|error| error.to_string())?;
-            json!({ "kind": "tensor_map", "type": map.elem.to_string(), "shape": shape,
-                "box": extents.to_vec(), "swizzle_bytes": swizzle_bytes })
+            let of_map = tensor_map(info.target, param, map, signature)?;
+            merged(json!({ "kind": "tensor_map", "shape": shape }), of_map)
         }
         ty => match ty
             .elem()
@@ -101,10 +88,61 @@ fn parameter(
             Elem::Data(dtype) => json!({ "kind": "scalar", "type": dtype.name(), "value": value }),
         },
     };
-    if let (Value::Object(table), Value::Object(specific)) = (&mut table, specific) {
-        table.extend(specific);
+    Ok(merged(table, specific))
+}
+
+/// The fields of both.
+fn merged(mut table: Value, more: Value) -> Value {
+    if let (Value::Object(table), Value::Object(more)) = (&mut table, more) {
+        table.extend(more);
     }
-    Ok(table)
+    table
+}
+
+/// What copies through a tensor map take.
+fn tensor_map(
+    target: &Target,
+    param: &ParamInfo,
+    map: &TensorMapType,
+    signature: Option<&Signature>,
+) -> Result<Value, String> {
+    let name = &*param.name;
+    let swizzle_bytes = match &map.layout {
+        SharedLayout::Nvmma(nvmma) => nvmma.swizzle_bytes,
+        _ => 0,
+    };
+    let block = map.box_dims(target).map_err(|error| error.to_string())?;
+    let steps = signature.and_then(|signature| {
+        let mut steps = signature.steps.iter();
+        Some(&steps.find(|(tensor, _)| *tensor == name)?.1)
+    });
+    let window = signature.and_then(|signature| {
+        let mut windows = signature.windows.iter();
+        Some(&windows.find(|(tensor, _)| *tensor == name)?.1)
+    });
+    let part = match (map.mode, window) {
+        (TensorMapMode::Tiled, None) => json!({ "box": block.to_vec() }),
+        (TensorMapMode::Tiled, Some(_)) => {
+            return Err(format!(
+                "the signature gives `{name}` a window, which only a tensor map of pixels (`#[im2col]`) has; leave `window({name}, ..)` out"
+            ));
+        }
+        (TensorMapMode::Im2col { rank }, Some([lower, upper])) => {
+            let corners = target.tensor_map.corner_offsets(rank as usize);
+            let corners = corners.map(|offsets| [*offsets.start(), *offsets.end()]);
+            json!({ "pixels": block[0], "channels": block[1], "corners": corners, "lower": lower, "upper": upper })
+        }
+        (TensorMapMode::Im2col { rank }, None) => {
+            let zeros = vec!["0"; rank.saturating_sub(2) as usize].join(", ");
+            return Err(format!(
+                "`{name}` is a tensor map of pixels (`#[im2col]`), and nothing says from which pixels its copies start; write a `signature(..)` \
+                 with `window({name}, [lower offsets], [upper offsets])`, without padding `window({name}, [{zeros}], [{zeros}])`"
+            ));
+        }
+    };
+    let table =
+        json!({ "type": map.elem.to_string(), "swizzle_bytes": swizzle_bytes, "steps": steps });
+    Ok(merged(table, part))
 }
 
 #[cfg(test)]

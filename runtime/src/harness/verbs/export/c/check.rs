@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use launch::{Condition, DataType, Parameter, Role};
 
+use super::pack::NO_VALUE;
 use super::{Tensor, Unit, c_name};
 
 impl Unit<'_> {
@@ -25,7 +26,7 @@ impl Unit<'_> {
                 );
             }
         }
-        text.push_str("  if (bad) return tk_fail(&kernel, TK_ERROR_VALUE, \"a rule of the signature has no value of 64 bits for these sizes\");\n");
+        let _ = writeln!(text, "  {NO_VALUE}");
         for parameter in &self.manifest.parameters {
             check_parameter(text, parameter);
         }

@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 
-use launch::{Expression, Operator, Role};
+use launch::{Expression, Map, Operator, Part, Role};
 
 use super::{Tensor, Unit, c_name, c_type};
+
+/// Ends a launch whose rules have no value.
+pub(super) const NO_VALUE: &str = "if (bad) return tk_fail(&kernel, TK_ERROR_VALUE, \"a rule of the signature has no value of 64 bits for these sizes\");";
 
 impl Unit<'_> {
     /// Sizes, extents and strides as variables.
@@ -96,7 +99,7 @@ impl Unit<'_> {
         for (at, count) in grid.iter().enumerate() {
             let _ = writeln!(text, "    grid[{at}] = {count};");
         }
-        text.push_str("    if (bad) return tk_fail(&kernel, TK_ERROR_VALUE, \"a rule of the signature has no value of 64 bits for these sizes\");\n");
+        let _ = writeln!(text, "    {NO_VALUE}");
         text.push_str(
             "    if (!grid[0] || !grid[1] || !grid[2]) return 0;\n    parameters[0] = NULL;\n",
         );
@@ -110,7 +113,7 @@ impl Unit<'_> {
             );
         }
         for tensor in &self.tensors {
-            map(text, tensor);
+            self.map(text, tensor);
         }
         let overlaps = if self.manifest.waits_for_previous {
             "args->overlaps_previous"
@@ -152,33 +155,63 @@ impl Unit<'_> {
     }
 }
 
-/// Has the driver make a tensor's map.
-pub(super) fn map(text: &mut String, tensor: &Tensor<'_>) {
-    let Role::TensorMap { map, .. } = &tensor.parameter.role else {
-        return;
-    };
-    let name = &tensor.parameter.name;
-    let all = |what: &str| {
-        let all = (0..tensor.extents.len()).map(|at| format!("{name}_{what}_{at}"));
-        all.collect::<Vec<_>>().join(", ")
-    };
-    let extents: Vec<String> = map.box_extents.iter().map(u32::to_string).collect();
-    let swizzle = map
-        .swizzle_bytes
-        .checked_ilog2()
-        .map_or(0, |log| log.saturating_sub(4));
-    let _ = writeln!(
-        text,
-        "    {{\n      tk_tensor tensor = {{\"{name}\", 0, {rank}, {{0}}, {{0}}, {{{box_extents}}}, {data_type}, {bytes}, {swizzle}}};\n      \
-         const int64_t shape[] = {{{shape}}}, strides[] = {{{strides}}};\n      tensor.address = args->{field};\n      \
-         memcpy(tensor.shape, shape, sizeof shape);\n      memcpy(tensor.strides, strides, sizeof strides);\n      code = \
-         tk_tensor_map(&module->core, &kernel, &tensor, p_{name});\n      if (code) return code;\n    }}",
-        rank = tensor.extents.len(),
-        box_extents = extents.join(", "),
-        data_type = map.data_type.in_tensor_map() as u32,
-        bytes = map.data_type.bytes(),
-        shape = all("shape"),
-        strides = all("stride"),
-        field = c_name(name),
-    );
+impl Unit<'_> {
+    /// Has the driver make a tensor's map.
+    fn map(&self, text: &mut String, tensor: &Tensor<'_>) {
+        let Role::TensorMap { map, .. } = &tensor.parameter.role else {
+            return;
+        };
+        let name = &tensor.parameter.name;
+        let all = |what: &str| {
+            let all = (0..tensor.extents.len()).map(|at| format!("{name}_{what}_{at}"));
+            all.collect::<Vec<_>>().join(", ")
+        };
+        let cut = self.cut(map);
+        let rank = tensor.extents.len();
+        let (part, [least, most]) = match &map.part {
+            Part::Box(extents) => (extents.clone(), [0; 2]),
+            Part::Pixels(pixels) => (vec![pixels.pixels, pixels.channels], pixels.corners),
+        };
+        let extents: Vec<String> = part.iter().map(u32::to_string).collect();
+        let swizzle = map
+            .swizzle_bytes
+            .checked_ilog2()
+            .map_or(0, |log| log.saturating_sub(4));
+        let _ = writeln!(
+            text,
+            "    {{\n      tk_tensor tensor = {{\"{name}\", 0, {rank}, {{0}}, {{0}}, {{{box_extents}}}, {data_type}, {bytes}, {swizzle}, {{1, 1, 1, 1, 1}}, \
+             {has_window}, {{{{0}}, {{0}}}}, {{{least}, {most}}}}};\n      const int64_t shape[] = {{{shape}}}, strides[] = {{{strides}}};\n      \
+             tensor.address = args->{field};\n      memcpy(tensor.shape, shape, sizeof shape);\n      memcpy(tensor.strides, strides, sizeof \
+             strides);\n{cut}      code = tk_tensor_map(&module->core, &kernel, &tensor, p_{name});\n      if (code) return code;\n    }}",
+            has_window = i32::from(matches!(map.part, Part::Pixels(_))),
+            box_extents = extents.join(", "),
+            data_type = map.data_type.in_tensor_map() as u32,
+            bytes = map.data_type.bytes(),
+            shape = all("shape"),
+            strides = all("stride"),
+            field = c_name(name),
+        );
+    }
+
+    /// The lines that give a map its steps and the corners of its window.
+    fn cut(&self, map: &Map) -> String {
+        let mut text = String::new();
+        let mut line = |field: &str, at: usize, rule: &Expression| {
+            let _ = writeln!(text, "      tensor.{field}[{at}] = {};", self.value(rule));
+        };
+        for (at, rule) in map.steps.iter().flatten().enumerate() {
+            line("steps", at, rule);
+        }
+        if let Part::Pixels(pixels) = &map.part {
+            for (corner, rules) in [&pixels.lower, &pixels.upper].into_iter().enumerate() {
+                for (at, rule) in rules.iter().enumerate() {
+                    line(&format!("corners[{corner}]"), at, rule);
+                }
+            }
+        }
+        if !text.is_empty() {
+            let _ = writeln!(text, "      {NO_VALUE}");
+        }
+        text
+    }
 }

@@ -23,14 +23,14 @@ int tk_fail(const tk_kernel *kernel, int code, const char *format, ...) {
 
 enum {
   INIT, DRIVER_VERSION, ERROR_NAME, ERROR_STRING, DEVICE_COUNT, DEVICE_NAME, DEVICE_ATTRIBUTE, RETAIN, RELEASE, GET_CURRENT, SET_CURRENT,
-  CONTEXT_DEVICE, MODULE_LOAD, MODULE_UNLOAD, GET_FUNCTION, SET_FUNCTION, ACTIVE_BLOCKS, ACTIVE_CLUSTERS, ENCODE, LAUNCH, SYMBOLS
+  CONTEXT_DEVICE, MODULE_LOAD, MODULE_UNLOAD, GET_FUNCTION, SET_FUNCTION, ACTIVE_BLOCKS, ACTIVE_CLUSTERS, ENCODE, ENCODE_IM2COL, LAUNCH, SYMBOLS
 };
 
 static const char *const names[SYMBOLS] = {
   "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetAttribute",
   "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice", "cuModuleLoadData",
   "cuModuleUnload", "cuModuleGetFunction", "cuFuncSetAttribute", "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-  "cuOccupancyMaxActiveClusters", "cuTensorMapEncodeTiled", "cuLaunchKernelEx"
+  "cuOccupancyMaxActiveClusters", "cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuLaunchKernelEx"
 };
 
 /* CUlaunchAttribute and CUlaunchConfig; 4, 6 and 2 are the attributes for clusters, programmatic and cooperative launches. */
@@ -290,6 +290,49 @@ static const char *limit_text(uint64_t number, char text[24]) {
   return text;
 }
 
+/* Steps and the window, by the rules of the hardware. */
+static int check_cut(const tk_kernel *kernel, const tk_tensor *tensor) {
+  static const char *const names[] = {"lower", "upper"};
+  uint32_t at, corner;
+  for (at = 0; at < tensor->rank; at++) {
+    int64_t step = tensor->steps[at], most = at + 1 == tensor->rank ? 1 : kernel->limits.map_step, reach;
+    if (step < 1 || step > most)
+      return tk_fail(kernel, TK_ERROR_VALUE, "%s is taken in steps of %lld along dimension %u; it must be 1 to %lld", tensor->name,
+                     (long long)step, at, (long long)most);
+    reach = step * tensor->box[at];
+    if (!tensor->has_window && step > 1 && reach > kernel->limits.map_box_elements)
+      return tk_fail(kernel, TK_ERROR_VALUE, "%s is taken in steps of %lld along dimension %u, where a copy has %u elements and reaches over "
+                     "%lld; it may reach over %lld", tensor->name, (long long)step, at, tensor->box[at], (long long)reach,
+                     (long long)kernel->limits.map_box_elements);
+  }
+  for (corner = 0; tensor->has_window && corner < 2; corner++) {
+    for (at = 0; at + 2 < tensor->rank; at++) {
+      int64_t offset = tensor->corners[corner][at];
+      if (offset < tensor->corner_range[0] || offset > tensor->corner_range[1])
+        return tk_fail(kernel, TK_ERROR_VALUE, "%s has a window whose %s corner is off by %lld; with %u dimensions it can be %lld to %lld",
+                       tensor->name, names[corner], (long long)offset, tensor->rank, (long long)tensor->corner_range[0],
+                       (long long)tensor->corner_range[1]);
+    }
+  }
+  return 0;
+}
+
+static int encode_im2col(const tk_module *module, const tk_kernel *kernel, const tk_tensor *tensor, const uint64_t *dims,
+                         const uint64_t *strides, const uint32_t *steps, void *map) {
+  unsigned (*encode)(void *, unsigned, uint32_t, void *, const uint64_t *, const uint64_t *, const int *, const int *, uint32_t, uint32_t,
+                     const uint32_t *, unsigned, unsigned, unsigned, unsigned);
+  int corners[2][3] = {{0}};
+  uint32_t at, spatial = tensor->rank - 2;
+  for (at = 0; at < spatial; at++) {
+    corners[0][at] = (int)tensor->corners[0][spatial - 1 - at];
+    corners[1][at] = (int)tensor->corners[1][spatial - 1 - at];
+  }
+  FUNCTION(module, ENCODE_IM2COL, encode);
+  return check(module, kernel, "cuTensorMapEncodeIm2col",
+               encode(map, tensor->data_type, tensor->rank, (void *)(uintptr_t)tensor->address, dims, strides, corners[0], corners[1],
+                      tensor->box[1], tensor->box[0], steps, 0, tensor->swizzle, 3, 0));
+}
+
 int tk_tensor_map(const tk_module *module, const tk_kernel *kernel, const tk_tensor *tensor, uint64_t map[TK_MAP_BYTES / 8]) {
   unsigned (*encode)(void *, unsigned, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, unsigned,
                      unsigned, unsigned, unsigned);
@@ -304,6 +347,8 @@ int tk_tensor_map(const tk_module *module, const tk_kernel *kernel, const tk_ten
   if (tensor->address % unit)
     return tk_fail(kernel, TK_ERROR_VALUE, "%s is at address 0x%llx; a tensor map wants a multiple of %llu", tensor->name,
                    (unsigned long long)tensor->address, (unsigned long long)unit);
+  code = check_cut(kernel, tensor);
+  if (code) return code;
   for (at = 0; at < tensor->rank; at++) {
     uint32_t from = tensor->rank - 1 - at;
     uint64_t bytes;
@@ -311,7 +356,8 @@ int tk_tensor_map(const tk_module *module, const tk_kernel *kernel, const tk_ten
       return tk_fail(kernel, TK_ERROR_VALUE, "%s has %lld elements along dimension %u; a tensor map takes 1 to %s", tensor->name,
                      (long long)tensor->shape[from], from, limit_text((uint64_t)limits->map_elements, text));
     dims[at] = (uint64_t)tensor->shape[from];
-    box[at] = tensor->box[from];
+    steps[at] = (uint32_t)tensor->steps[from];
+    box[at] = tensor->box[from] * steps[at];
     if (at == 0) continue;
     if (tensor->strides[from] < 0 || (uint64_t)tensor->strides[from] >= below)
       return tk_fail(kernel, TK_ERROR_VALUE, "%s has a stride of %lld elements along dimension %u; it must be 0 to %s", tensor->name,
@@ -327,7 +373,9 @@ int tk_tensor_map(const tk_module *module, const tk_kernel *kernel, const tk_ten
   /* The driver writes a map at a multiple of 64 bytes. */
   aligned = (unsigned char *)room + (64 - (uintptr_t)room % 64) % 64;
   FUNCTION(module, ENCODE, encode);
-  code = check(module, kernel, "cuTensorMapEncodeTiled",
+  if (tensor->has_window)
+    code = encode_im2col(module, kernel, tensor, dims, strides, steps, aligned);
+  else code = check(module, kernel, "cuTensorMapEncodeTiled",
                encode(aligned, tensor->data_type, tensor->rank, (void *)(uintptr_t)tensor->address, dims, strides, box, steps, 0,
                       tensor->swizzle, 3, 0));
   if (!code) memcpy(map, aligned, TK_MAP_BYTES);

@@ -24,7 +24,7 @@ const char *tk_error_text(void);
 
 /* What follows is for the files of the kernels. */
 
-enum { TK_SYMBOLS = 20, TK_MAP_BYTES = 128 };
+enum { TK_SYMBOLS = 21, TK_MAP_BYTES = 128 };
 
 typedef struct tk_module {
   void *symbols[TK_SYMBOLS];
@@ -43,6 +43,8 @@ typedef struct tk_limits {
   int64_t map_elements;         /* of a tensor along a dimension */
   uint64_t map_unit_bytes;      /* addresses and strides are multiples of it */
   uint64_t map_stride_bytes;    /* strides are below it */
+  int64_t map_box_elements;     /* that a box reaches over along a dimension */
+  int64_t map_step;             /* from one element that is taken to the next */
 } tk_limits;
 
 typedef struct tk_kernel {
@@ -64,10 +66,15 @@ typedef struct tk_tensor {
   uint32_t rank;
   int64_t shape[5];   /* the innermost last */
   int64_t strides[5]; /* elements */
-  uint32_t box[5];
+  uint32_t box[5]; /* or pixels and channels, where there is a window */
   uint32_t data_type; /* CUtensorMapDataType */
   uint32_t element_bytes;
   uint32_t swizzle; /* CUtensorMapSwizzle */
+  int64_t steps[5];
+  /* Of maps of pixels (im2col), along the dimensions between batch and channels. */
+  int has_window;
+  int64_t corners[2][3]; /* lower and upper */
+  int64_t corner_range[2];
 } tk_tensor;
 
 int tk_load(tk_module *module, const tk_kernel *kernel, int device);
