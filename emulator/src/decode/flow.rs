@@ -1,6 +1,6 @@
-//! Where the paths of a branch reconverge: the immediate postdominator of its block.
+//! Where the paths of a branch reconverge, the immediate postdominator of its block; and loops that poll.
 
-use crate::program::{NONE, Op, Step};
+use crate::program::{AccessSpace, AtomicOp, NONE, Op, Step};
 
 /// Fills in the `join` of every branch.
 pub(crate) fn set_joins(steps: &mut [Step]) {
@@ -16,6 +16,22 @@ pub(crate) fn set_joins(steps: &mut [Step]) {
             };
         }
     }
+}
+
+/// Does a loop read global memory by strong loads or by compare-and-swap? That is how a CTA waits for another one, which the programming model allows
+/// where the other is resident or sure to become so.
+pub(crate) fn polls_global(steps: &[Step]) -> bool {
+    let is_global = |space| matches!(space, AccessSpace::Global | AccessSpace::Generic);
+    let is_poll = |step: &Step| match &step.op {
+        Op::Load(access) => access.strong.is_some() && is_global(access.space),
+        Op::Atomic(atomic) => atomic.op == AtomicOp::CompareSwap && is_global(atomic.space),
+        _ => false,
+    };
+    let mut polls = steps.iter().enumerate().filter(|(_, step)| is_poll(step));
+    polls.any(|(at, _)| {
+        let mut after = steps[at..].iter();
+        after.any(|step| matches!(step.op, Op::Branch { target, .. } if target as usize <= at))
+    })
 }
 
 /// Basic blocks; the block after the last one stands for the end of the thread.

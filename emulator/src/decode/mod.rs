@@ -139,6 +139,7 @@ impl<'m> Decoder<'m> {
         Ok(Code {
             name: self.entry.name.clone(),
             directives: self.entry.directives,
+            polls_global: flow::polls_global(&self.steps),
             steps: self.steps,
             sites: self.sites,
             calls: self.calls,

@@ -93,6 +93,8 @@ pub(crate) struct Code {
     pub(crate) shared_granule_bits: u32,
     /// The same of accesses to global memory.
     pub(crate) global_granule_bits: u32,
+    /// Does a loop read global memory by strong loads or by compare-and-swap, as one does that waits for another CTA?
+    pub(crate) polls_global: bool,
     /// Alignment of the dynamic shared memory, which follows the static one.
     pub(crate) dynamic_shared_align: u32,
     pub(crate) local_bytes: u32,

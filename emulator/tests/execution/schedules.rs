@@ -151,3 +151,32 @@ fn a_seed_chooses_the_order_in_which_copies_complete() {
         );
     }
 }
+
+/// Each CTA but the last waits for a flag, which the last one sets.
+const FLAG: &str = "mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %nctaid.x;
+    sub.u32 %r2, %r2, 1;
+    setp.eq.u32 %p1, %r1, %r2;
+    mov.u32 %r3, 1;
+    @%p1 st.release.gpu.global.u32 [%in0], %r3;
+    $wait:
+    READ
+    setp.ne.u32 %p2, %r4, 1;
+    @%p2 bra $wait;";
+
+/// A CTA that polls does not keep one that follows it from running for long: each may take 100000 steps.
+#[test]
+fn ctas_that_poll_take_short_turns() {
+    for read in [
+        "ld.acquire.gpu.global.u32 %r4, [%in0];",
+        "ld.volatile.global.u32 %r4, [%in0];",
+        "atom.relaxed.gpu.global.cas.b32 %r4, [%in0], 1, 1;",
+    ] {
+        for seed in 0..6 {
+            let mut kernel = Kernel::new(FLAG).with("READ", read).threads(32).ctas(64);
+            kernel = kernel.words([0]).seed(seed);
+            kernel.launch.max_steps = 100_000;
+            kernel.run();
+        }
+    }
+}

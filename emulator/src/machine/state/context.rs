@@ -167,10 +167,13 @@ impl<'a> Context<'a> {
         volume(self.launch.cluster) > 1 || self.code.directives.reqnctapercluster.is_some()
     }
 
-    /// Do CTAs wait for one another, for the host or for other devices? Then they take short turns.
+    /// May CTAs wait for one another, for the host or for other devices? Then they take short turns.
     pub(crate) fn takes_short_turns(&self) -> bool {
         let launch = self.launch;
-        launch.is_cooperative || launch.beside_host || self.member.peers.is_some()
+        launch.is_cooperative
+            || launch.beside_host
+            || self.member.peers.is_some()
+            || self.code.polls_global
     }
 
     /// Number of clusters of the launch.

@@ -129,7 +129,7 @@ where
 
 macro_rules! cases {
     ($($name:ident: $ty:ty, $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal;)*) => {$(
-        #[case(sizes(heads = [2, 4, 1], query_heads = [1, 2, 1], tokens = [384, 533, 1]))]
+        #[case(sizes(heads = [2, 4, 1], query_heads = [1, 2, 1], tokens = [384, 389, 1]))]
         fn $name(case: &mut Case) -> CaseResult {
             attention::<$ty, $d, $groups, $keys, $causal, $turns>(case)
         }

@@ -110,7 +110,7 @@ fn attention<
 
 macro_rules! cases {
     ($($name:ident: $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal;)*) => {$(
-        #[case(sizes(heads = [2, 4, 1, 1, 8], query_heads = [1, 2, 1, 1, 8], tokens = [384, 533, 1, 63, 129]))]
+        #[case(sizes(heads = [2, 4, 1, 1, 8], query_heads = [1, 2, 1, 1, 8], tokens = [384, 389, 1, 63, 129]))]
         fn $name(case: &mut Case) -> CaseResult {
             attention::<$d, $groups, $keys, $causal, $turns>(case)
         }

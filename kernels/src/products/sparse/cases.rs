@@ -208,9 +208,10 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
         let want = || {
             let columns: Vec<Vec<f64>> =
                 (0..n).map(|j| (0..k).map(|l| b(l, j)).collect()).collect();
+            let a = |i: usize, l: usize| self.whole[[i, l]].number().to_f64();
+            let of_a: Vec<Vec<f64>> = (0..m).map(|i| (0..k).map(|l| a(i, l)).collect()).collect();
             let sum = |i: usize, j: usize| -> f64 {
-                let of_a = (0..k).map(|l| self.whole[[i, l]].number().to_f64());
-                of_a.zip(&columns[j]).map(|(x, y)| x * y).sum()
+                of_a[i].iter().zip(&columns[j]).map(|(x, y)| x * y).sum()
             };
             let [rows, width] = self.stored();
             let places = (0..rows).flat_map(|i| (0..width).map(move |j| [i, j]));
