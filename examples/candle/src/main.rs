@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod block;
+#[cfg(feature = "flash-attn")]
+mod flash;
 #[cfg(feature = "cuda")]
 mod gpu;
 mod operations;
@@ -72,6 +74,11 @@ fn compare(gpu: Option<&Device>) -> Result<bool> {
             &block.forward(&x, &candle)?,
             &ours,
         )?;
+        #[cfg(feature = "flash-attn")]
+        {
+            let flash = block.forward(&x, &flash::CandleFlash(&candle))?;
+            all_close &= is_close("candle-flash-attn and the reference", &flash, &ours)?;
+        }
     }
     Ok(all_close)
 }
