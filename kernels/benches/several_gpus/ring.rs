@@ -65,7 +65,7 @@ struct Tensors {
     tokens: usize,
     depth: usize,
     ranks: usize,
-    options: RingOptions,
+    options: RingOptions<'static>,
     host: [Vec<bf16>; 3],
     /// By rank.
     shards: [Vec<Buffer<bf16>>; 3],
@@ -85,7 +85,7 @@ impl Tensors {
         let options = RingOptions {
             causal: sequence.causal,
             placement: sequence.placement,
-            scale: None,
+            ..RingOptions::default()
         };
         let mut tensors = Tensors {
             heads: [heads, kv_heads],

@@ -9,11 +9,49 @@ pub(super) fn lanes_of(form: Form) -> Blocked {
     Blocked::new([form.accesses], [32], [form.warps], [0])
 }
 
-/// The rank that is `distance` further.
+/// The rank that is `distance` further, of so many.
 #[device]
-pub(super) fn after(form: Form, rank: Scalar<i32>, distance: usize) -> Scalar<i32> {
+pub(crate) fn after(ranks: usize, rank: Scalar<i32>, distance: usize) -> Scalar<i32> {
     let next = rank + distance;
-    select(next >= form.ranks, next - form.ranks, next)
+    select(next >= ranks, next - ranks, next)
+}
+
+/// The number of a launch, by which packets are told from those of other launches. A *packet* is a word of 32 bits, and above it this number.
+#[derive(Clone, Copy, Aggregate)]
+pub(crate) struct Tag {
+    /// In the upper half; no launch has 0, which memory is at first.
+    upper: Scalar<u64>,
+}
+
+impl Tag {
+    #[device]
+    pub(crate) fn of(number: Scalar<u32>) -> Tag {
+        Tag {
+            upper: number.cast::<u64>() << 32,
+        }
+    }
+
+    #[device]
+    pub(crate) fn has_arrived(self, packet: Scalar<u64>) -> Scalar<bool> {
+        packet >> 32 == self.upper >> 32
+    }
+
+    #[device]
+    pub(crate) fn is_missing(self, packet: Tensor<u64>) -> Tensor<bool> {
+        packet >> 32 != self.upper >> 32
+    }
+
+    /// Stores words as packets by relaxed accesses of the scope of the system, which are not torn (PTX ISA 8.4): who reads the number has the word too, and nothing else is ordered.
+    #[device]
+    pub(crate) fn send(
+        self,
+        word: Tensor<u32>,
+        to: Ptr<u64>,
+        (at, inside): (Tensor<i64>, Tensor<bool>),
+    ) {
+        let packet = word.cast::<u64>() | self.upper;
+        to.at(at).mask(inside).volatile().store(packet);
+    }
 }
 
 /// Words that the other ranks store in memory of this one.

@@ -75,6 +75,38 @@ type SentinelHandles<T> = handles! {
     rank words x_step: Scalar<i32>,
 };
 
+/// The arguments of a launch on a rank: its tensors, the staging of all ranks, the limit of waits, the rank, and what its kernel has besides.
+macro_rules! staged {
+    ($collectives:expr, $rank:expr, chunks of $staging:expr, [$($tensor:expr),+], [$($own:expr),+]) => {
+        (
+            $($tensor,)+
+            $staging.chunks.part($rank),
+            $staging.chunks.peers($rank),
+            $staging.counts.part($rank),
+            $staging.counts.peers($rank),
+            $staging.epochs.part($rank),
+            $collectives.limit(),
+            $collectives.world().late($rank),
+            $rank as i32,
+            $($own,)+
+        )
+    };
+    ($collectives:expr, $rank:expr, packets of $staging:expr, [$($tensor:expr),+], [$($own:expr),+]) => {
+        (
+            $($tensor,)+
+            $staging.packets.part($rank),
+            $staging.packets.peers($rank),
+            $staging.epochs.part($rank),
+            $collectives.limit(),
+            $collectives.world().late($rank),
+            $rank as i32,
+            $($own,)+
+        )
+    };
+}
+
+pub(super) use staged;
+
 /// So many elements in words of 32 bits.
 fn words<T>(elements: i64) -> i32 {
     (elements * size_of::<T>() as i64 / 4) as i32
@@ -270,20 +302,12 @@ impl Collectives {
         let staging = self.staging::<T>()?;
         let [x_step, out_step] = call.steps();
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
-            (
-                call.x[rank],
-                call.out[rank],
-                staging.chunks.part(rank),
-                staging.chunks.peers(rank),
-                staging.counts.part(rank),
-                staging.counts.peers(rank),
-                staging.epochs.part(rank),
-                self.limit(),
-                self.world.late(rank),
-                rank as i32,
-                call.len as i64,
-                x_step,
-                out_step,
+            staged!(
+                self,
+                rank,
+                chunks of staging,
+                [call.x[rank], call.out[rank]],
+                [call.len as i64, x_step, out_step]
             )
         })?;
         Ok(())
@@ -298,18 +322,12 @@ impl Collectives {
         let kernel = self.kernel::<T, TwoShotHandles<T>>("two_shot", plan.form, compile)?;
         let staging = self.staging::<T>()?;
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
-            (
-                call.x[rank],
-                call.out[rank],
-                staging.chunks.part(rank),
-                staging.chunks.peers(rank),
-                staging.counts.part(rank),
-                staging.counts.peers(rank),
-                staging.epochs.part(rank),
-                self.limit(),
-                self.world.late(rank),
-                rank as i32,
-                call.len as i64,
+            staged!(
+                self,
+                rank,
+                chunks of staging,
+                [call.x[rank], call.out[rank]],
+                [call.len as i64]
             )
         })?;
         Ok(())
@@ -326,18 +344,13 @@ impl Collectives {
         let staging = self.kept(key, || PacketStaging::new(&self.world))?;
         let [x_step, out_step] = call.steps();
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
-            (
-                call.x[rank],
-                call.out[rank],
-                staging.packets.part(rank),
-                staging.packets.peers(rank),
-                staging.epochs.part(rank),
-                self.limit(),
-                self.world.late(rank),
-                rank as i32,
-                words::<T>(call.len as i64),
-                words::<T>(x_step),
-                words::<T>(out_step),
+            let own = [call.len as i64, x_step, out_step].map(words::<T>);
+            staged!(
+                self,
+                rank,
+                packets of staging,
+                [call.x[rank], call.out[rank]],
+                [own[0], own[1], own[2]]
             )
         })?;
         Ok(())
@@ -356,17 +369,13 @@ impl Collectives {
         let staging = self.kept((TypeId::of::<()>(), name), make)?;
         let [x_step, _] = call.steps();
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
-            (
-                call.x[rank],
-                call.out[rank],
-                staging.packets.part(rank),
-                staging.packets.peers(rank),
-                staging.epochs.part(rank),
-                self.limit(),
-                self.world.late(rank),
-                rank as i32,
-                words::<T>(call.len as i64),
-                words::<T>(x_step),
+            let own = [call.len as i64, x_step].map(words::<T>);
+            staged!(
+                self,
+                rank,
+                packets of staging,
+                [call.x[rank], call.out[rank]],
+                [own[0], own[1]]
             )
         })?;
         Ok(())

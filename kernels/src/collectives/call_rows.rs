@@ -3,7 +3,7 @@
 use tilekit::Buffer;
 use tilekit::prelude::*;
 
-use super::call::{Collectives, Reduced};
+use super::call::{Collectives, Reduced, staged};
 use super::check::{OfRanks, Report};
 use super::error::Result;
 use super::form::Form;
@@ -73,22 +73,12 @@ impl Collectives {
         let kernel = self.kernel::<T, RowsHandles<T>>("all_to_all_rows", form, compile)?;
         let staging = self.staging::<T>()?;
         kernel.enqueue(self.world(), grid(ctas), |rank| {
-            (
-                x[rank],
-                out[rank],
-                rows.counts[rank],
-                staging.chunks.part(rank),
-                staging.chunks.peers(rank),
-                staging.counts.part(rank),
-                staging.counts.peers(rank),
-                staging.epochs.part(rank),
-                self.limit(),
-                self.world().late(rank),
-                rank as i32,
-                rows.width as i64,
-                rows.most as i64,
-                x_rows[rank],
-                out_rows[rank],
+            staged!(
+                self,
+                rank,
+                chunks of staging,
+                [x[rank], out[rank], rows.counts[rank]],
+                [rows.width as i64, rows.most as i64, x_rows[rank], out_rows[rank]]
             )
         })?;
         Ok(())

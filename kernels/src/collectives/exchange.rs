@@ -2,6 +2,7 @@
 
 use tilekit::prelude::*;
 
+use super::arrivals::after;
 use super::form::{Form, MOST_RANKS};
 
 /// Staging slots that steps take in turns.
@@ -46,8 +47,7 @@ impl<T: Element> Exchange<T> {
     /// The rank that is `distance` further.
     #[device]
     pub(super) fn peer(self, form: Form, distance: usize) -> Scalar<i32> {
-        let next = self.rank + distance;
-        select(next >= form.ranks, next - form.ranks, next)
+        after(form.ranks, self.rank, distance)
     }
 
     /// Where the chunk of `source` begins in the slot of a step.

@@ -3,7 +3,7 @@
 //! [`Collectives`] is what a program calls: it checks the tensors of all ranks, chooses a kernel by a model ([`plan`]), and launches it on all of them. [`sentinel`] sums few bytes and
 //! [`packets`] moves few bytes, [`two_shot`] is for all-reduce of many bytes over more than two ranks, [`one_shot`] for everything else.
 
-mod arrivals;
+pub(crate) mod arrivals;
 mod call;
 mod call_rows;
 mod cases;

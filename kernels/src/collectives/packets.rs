@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::arrivals::{Arrivals, after, lanes_of};
+use super::arrivals::{Arrivals, Tag, after, lanes_of};
 use super::form::Form;
 
 /// Packets that a CTA has room for, for each source and slot.
@@ -13,8 +13,7 @@ pub(super) const PACKET_SLOTS: usize = 2;
 
 /// The pieces of all ranks in their order, as [`one_shot`](super::one_shot::one_shot) has them without `SUMS`, of `words` words of 32 bits whose distances `x_step` and `out_step` are words too.
 ///
-/// A *packet* is a word of `x`, and above it the number of the step. It is stored as one element of 64 bits by a relaxed access of the scope of the
-/// system, which is not torn (PTX ISA 8.4), so who reads the number has the word too: nothing else is ordered, and no fence waits for the stores to arrive. That doubles the bytes.
+/// A packet (`Tag`) is a word of `x`, and above it the number of the step: no fence waits for the stores to arrive. That doubles the bytes.
 ///
 /// A CTA has room for 512 packets of each rank in each of two slots, which launches take in turns; it sends once in a launch. It has ended a launch when packets of
 /// that launch have arrived from every rank, whose launch before has then ended, as has the reading of its slot: the next launch overwrites that one. `epochs` has the number of each CTA's
@@ -46,14 +45,13 @@ pub fn packets<T: Float, const WARPS: usize>(
         from.at(lanes).mask(inside).other(0).load()
     };
     // Memory is zeros at first, which is the number of no step.
-    let tag = (epoch + 1).bitcast::<u32>().cast::<u64>() << 32;
+    let tag = Tag::of((epoch + 1).bitcast::<u32>());
     let slot = program_id(0) * PACKET_SLOTS + (epoch & (PACKET_SLOTS - 1));
     for distance in 1..form.ranks {
-        let peer = after(form, rank, distance);
-        let packet = piece(peer).cast::<u64>() | tag;
+        let peer = after(form.ranks, rank, distance);
         let place = (slot * form.ranks + rank) * PACKETS + lanes;
-        let to = staging_of.of(peer).at(place).mask(inside);
-        to.volatile().store(packet);
+        let to = staging_of.of(peer).pointer();
+        tag.send(piece(peer), to, (place.cast::<i64>(), inside));
     }
     let own = piece(rank);
     let arrivals = Arrivals {
@@ -66,8 +64,11 @@ pub fn packets<T: Float, const WARPS: usize>(
         let place = (slot * form.ranks + source) * PACKETS + lane;
         (place, first + lane < words)
     };
-    let is_other = |packet: Tensor<u64>| packet >> 32 != tag >> 32;
-    let received = arrivals.wait(place, |packet| packet >> 32 == tag >> 32, is_other);
+    let received = arrivals.wait(
+        place,
+        |packet| tag.has_arrived(packet),
+        |packet| tag.is_missing(packet),
+    );
     let to = out.cast::<u32>() + first;
     for (source, packet) in received.into_iter().enumerate() {
         let word = packet.cast::<u32>().convert_layout(own.layout());

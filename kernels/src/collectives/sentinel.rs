@@ -76,7 +76,7 @@ pub fn sentinel_sum<T: Float, const WARPS: usize, const TWO_SHOT: bool>(
         }
     };
     for distance in 1..form.ranks {
-        let peer = after(form, rank, distance);
+        let peer = after(form.ranks, rank, distance);
         let word = all.load(form, peer, first(peer) + places);
         let inside = all.is_inside(first(peer) + places);
         mail.send(form, 0, peer, (places, inside), word);
@@ -91,7 +91,13 @@ pub fn sentinel_sum<T: Float, const WARPS: usize, const TWO_SHOT: bool>(
     if TWO_SHOT {
         let inside = all.is_inside(first(rank) + places);
         for distance in 1..form.ranks {
-            mail.send(form, 1, after(form, rank, distance), (places, inside), sum);
+            mail.send(
+                form,
+                1,
+                after(form.ranks, rank, distance),
+                (places, inside),
+                sum,
+            );
         }
         let inside_of =
             |places: Tensor<i32>, source: Tensor<i32>| of_step(source * form.packets() + places);
@@ -220,7 +226,7 @@ impl Mail {
     fn clear(self, form: Form, places: Tensor<i32>) {
         for step in 0..self.steps {
             for distance in 1..form.ranks {
-                let source = full_like(places, after(form, self.rank, distance));
+                let source = full_like(places, after(form.ranks, self.rank, distance));
                 let at = self.place(form, (self.epoch - 1, step), source, places);
                 self.staging.at(at).volatile().store(0_u64);
             }

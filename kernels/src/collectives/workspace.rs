@@ -67,9 +67,7 @@ mod tests {
         }
         let path = python.join("emulate/python/tilekit/kernels/collectives.py");
         let text = std::fs::read_to_string(path).expect("the functions of Python");
-        let sizes = format!(
-            "SLOTS, SLOT_BYTES, MOST_RANKS, MOST_CTAS = {SLOTS}, {SLOT_BYTES}, {MOST_RANKS}, {MOST_CTAS}"
-        );
+        let sizes = format!("SLOTS, SLOT_BYTES, MOST_CTAS = {SLOTS}, {SLOT_BYTES}, {MOST_CTAS}");
         let of_packets = format!(
             "PACKETS, PACKET_SLOTS, MOST_PACKET_CTAS = {PACKETS}, {PACKET_SLOTS}, {MOST_PACKET_CTAS}"
         );
@@ -81,5 +79,8 @@ mod tests {
         for said in [sizes, of_packets, of_sentinels, model] {
             assert!(text.contains(&said), "{said}");
         }
+        let path = python.join("emulate/python/tilekit/kernels/_ranks.py");
+        let text = std::fs::read_to_string(path).expect("what the functions share");
+        assert!(text.contains(&format!("MOST_RANKS = {MOST_RANKS}\n")));
     }
 }

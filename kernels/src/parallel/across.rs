@@ -6,6 +6,7 @@ use crate::products::ending::Finish;
 use crate::products::epilogue::{Epilogue, Place};
 
 use super::mail::launch_number;
+use crate::collectives::arrivals::{Tag, after};
 
 /// Slots that launches take in turns.
 pub(super) const SLOTS: usize = 2;
@@ -17,15 +18,20 @@ pub(super) const SLOTS: usize = 2;
 ///
 /// # Packets
 ///
-/// A *packet* is two elements of 16 bits, and above them the number of the launch. It is stored as one element of 64 bits by a relaxed access of the scope of the system, which is not torn
-/// (PTX ISA 8.4), so that who reads the number has the elements too: nothing else is ordered, and no fence waits for the stores to arrive. That doubles the bytes, and saves a signal.
+/// A packet ([`Tag`]) has two elements of 16 bits. That doubles the bytes, and saves a signal.
 ///
 /// # Reuse of memory
 ///
 /// Launches take two slots in turns. A rank that stores for launch e + 1 has ended launch e, for which packets of each other rank have arrived; those had then ended launch e - 1, and the
 /// reading of the slot that is overwritten. That holds for launches of other shapes in between too, since slots are as far apart in all of them.
 ///
-/// Memory is zeros at first, which is the number of no launch. Numbers repeat after 2³² - 1 launches, each of which overwrites what it waits for; a packet that none of them has overwritten would
+/// # Limit
+///
+/// All waits of a thread have one limit together.
+///
+/// # Memory
+///
+/// It is zeros at first, which is the number of no launch. Numbers repeat after 2³² - 1 launches, each of which overwrites what it waits for; a packet that none of them has overwritten would
 /// be taken for a new one by that one launch.
 #[derive(Clone, Copy)]
 pub(super) struct AcrossRanks<E> {
@@ -70,6 +76,11 @@ impl<T: Float, E: Epilogue<T>> Finish<T> for AcrossRanks<E> {
     }
 }
 
+/// Nanoseconds of the clock of waits.
+fn now() -> Scalar<i64> {
+    inline_ptx_with_effects::<Scalar<i64>>("mov.u64 $0, %globaltimer;", ())
+}
+
 /// Elements of neighbouring rows.
 #[track_caller]
 fn pairs<T: Element>(x: Tensor<T>, [rows, columns]: [usize; 2]) -> (Tensor<T>, Tensor<T>) {
@@ -105,19 +116,20 @@ impl<E: Copy> AcrossRanks<E> {
             .launch
             .expect("the mainloop has begun before sums are finished");
         let number = launch.cast::<u64>() % u64::from(u32::MAX) + 1;
+        let tag = Tag::of(number.cast::<u32>());
         let [part, parts] = self.part;
         let slot = (launch & (SLOTS as i64 - 1)) * self.slot_packets;
         let place = |source: Scalar<i32>| {
             let of_source = (source * parts + part).cast::<i64>() * (rows / 2 * columns) as i64;
             lanes.cast::<i64>() + (slot + of_source)
         };
-        let tag = number << 32;
         for distance in 1..self.ranks {
-            let next = self.rank + distance;
-            let peer = select(next >= self.ranks, next - self.ranks, next);
-            let to = self.packets_of.of(peer).at(place(self.rank)).mask(inside);
-            to.volatile().store(own.cast::<u64>() | tag);
+            let peer = after(self.ranks, self.rank, distance);
+            let to = self.packets_of.of(peer).pointer();
+            tag.send(own, to, (place(self.rank), inside));
         }
+        // Between two ranks there is one wait.
+        let began = (self.ranks > 2).then(now);
         // The rank whose packet has not arrived, or -1.
         let mut waited_for = full_like(lanes, -1);
         let mut all: Option<[Tensor<f32>; 2]> = None;
@@ -126,14 +138,12 @@ impl<E: Copy> AcrossRanks<E> {
             let is_peer = inside & (self.rank != source);
             let of_source = self.packets.at(place(scalar(source as i32))).mask(is_peer);
             let of_source = of_source.scope(Scope::Sys).relaxed();
-            let polled =
-                of_source.atomic_poll_within(self.limit.ns, |packet| packet >> 32 == number);
+            let left = began.map_or(self.limit.ns, |began| {
+                maximum(self.limit.ns - (now() - began), 1_i64)
+            });
+            let polled = of_source.atomic_poll_within(left, |packet| tag.has_arrived(packet));
             let packet = polled.seen();
-            waited_for = select(
-                is_peer & (packet >> 32 != number),
-                source as i32,
-                waited_for,
-            );
+            waited_for = select(is_peer & tag.is_missing(packet), source as i32, waited_for);
             let packet = select(self.rank == source, own, packet.cast::<u32>());
             let [low, high] = elements::<T>(packet);
             all = Some(match all {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tilekit::prelude::*;
 use tilekit::{Compiler, World};
 
+use crate::attention::Attention;
 use crate::products::epilogue::{Epilogue, Plain};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::few_tiles::FewTile;
@@ -64,6 +65,8 @@ pub struct Parallel<'w> {
     pub(crate) compiler: Compiler,
     /// For each rank what copies its matrices.
     of_ranks: Vec<Products>,
+    /// For each rank attention to keys that have been gathered.
+    pub(crate) attention: Vec<Attention>,
     pub(crate) memory: Memory,
 }
 
@@ -75,6 +78,7 @@ impl<'w> Parallel<'w> {
             limit: DEFAULT_LIMIT,
             compiler: Compiler::default(),
             of_ranks: world.devices().iter().map(Products::new).collect(),
+            attention: world.devices().iter().map(Attention::new).collect(),
             memory: Memory::default(),
         }
     }
@@ -83,7 +87,7 @@ impl<'w> Parallel<'w> {
     /// [`World::synchronize`] names the ranks that failed and what they waited for, slot r for rank r that has not begun the launch or, of few rows, has not sent its part, a slot from 16 on for another part that has not been sent,
     /// and by how many launches it is behind.
     ///
-    /// A launch waits for the launch before it on the other ranks, so that the limit has to be longer than the longest launch. Where few rows are summed, each rank that is waited for has the limit to itself.
+    /// A launch waits for the launch before it on the other ranks, so that the limit has to be longer than the longest launch.
     #[must_use]
     pub fn with_limit(self, limit: Duration) -> Parallel<'w> {
         Parallel { limit, ..self }

@@ -26,6 +26,7 @@ use crate::products::finished::Finished;
 use crate::products::form::{Form, Source, block_of, swizzle_of};
 
 use super::mail::Mail;
+use super::pieces::Pieces;
 
 /// Rows of a piece that is sent at a time.
 pub(super) const PIECE_ROWS: usize = 64;
@@ -88,7 +89,7 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
     let turns = Turns::of_warpgroups(tile.groups).with_buffers(1);
     let epilogue = EpilogueStore::alloc(c, turns);
     let ring = Smem::<T>::alloc([RING, PIECE_ROWS, depth::<T>()], a_pieces.layout());
-    let arrived = Mbarriers::alloc(RING, Arrivals(1)).labelled("arrived");
+    let pieces = Pieces::alloc(RING, LAG);
     // A phase completes when the rows of a tile are there; when that has been noted.
     let (there, noted) = (
         Mbarrier::alloc(1).labelled("there"),
@@ -195,32 +196,22 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
             mail.wait_begun(to);
             let parts = cdiv(minimum(m - row, rows_of_tile), PIECE_ROWS);
             let first = segment * SEGMENT;
-            let pieces = minimum(steps - first, SEGMENT) * parts;
-            for number in range(0, pieces + LAG) {
-                if number < pieces {
-                    // What was stored from this place of the ring has been read.
-                    tma_store_wait_read(RING - 1 - LAG);
-                    let slot = (sent + number) % RING;
-                    let (step, part) = (first + number / parts, number % parts);
-                    let at = [row + part * PIECE_ROWS, step * depth::<T>()];
-                    let full = arrived.index(slot);
-                    full.expect(a_pieces.block_bytes());
-                    a_pieces.load(at, ring.index(slot), full);
-                }
-                if number >= LAG {
-                    let (number, of_all) = (number - LAG, sent + number - LAG);
-                    let slot = of_all % RING;
-                    let (step, part) = (first + number / parts, number % parts);
-                    let tile = (block * steps + step) * (rows_of_tile / PIECE_ROWS) + part;
-                    let at = tile.cast::<i64>() * (PIECE_ROWS * depth::<T>()) as i64;
-                    arrived.index(slot).wait(of_all / RING % 2);
-                    let piece = flat(ring.index(slot));
-                    gathered_of.of(to).pointer().bulk(at).store(piece);
-                    mail.rest(pause);
-                }
-            }
-            sent += pieces;
-            tma_store_wait(0);
+            let count = minimum(steps - first, SEGMENT) * parts;
+            let load = |number: Scalar<i32>, place: Scalar<i32>, full: Mbarrier| {
+                let (step, part) = (first + number / parts, number % parts);
+                let at = [row + part * PIECE_ROWS, step * depth::<T>()];
+                full.expect(a_pieces.block_bytes());
+                a_pieces.load(at, ring.index(place), full);
+            };
+            let store = |number: Scalar<i32>, place: Scalar<i32>| {
+                let (step, part) = (first + number / parts, number % parts);
+                let tile = (block * steps + step) * (rows_of_tile / PIECE_ROWS) + part;
+                let at = tile.cast::<i64>() * (PIECE_ROWS * depth::<T>()) as i64;
+                let piece = flat(ring.index(place));
+                gathered_of.of(to).pointer().bulk(at).store(piece);
+            };
+            pieces.send(mail, (sent, count), pause, load, store);
+            sent += count;
             mail.raise(to, item);
         }
     };

@@ -99,6 +99,26 @@ impl Mail {
         self.wait_at(rank);
     }
 
+    /// Waits until all other ranks have begun the launch: what they did before it is done.
+    #[device]
+    pub(crate) fn wait_all_begun(self) {
+        for places in range(1, self.ranks) {
+            self.wait_begun(self.before(places));
+        }
+    }
+
+    /// Waits until the CTAs of this index of all ranks, which have equally many, have called it: what they have stored before is there, and what they have read may be overwritten. There is a flag for each CTA of each rank, and a launch calls it once.
+    #[device]
+    pub(crate) fn meet(self) {
+        let flag = |rank: Scalar<i32>| rank * num_programs(0) + program_id(0);
+        for places in range(1, self.ranks) {
+            self.raise(self.before(places), flag(self.rank));
+        }
+        for places in range(1, self.ranks) {
+            self.wait(flag(self.before(places)));
+        }
+    }
+
     /// Raises a flag of a rank, behind what this partition has stored there.
     #[device]
     pub(crate) fn raise(self, rank: Scalar<i32>, flag: Scalar<i32>) {

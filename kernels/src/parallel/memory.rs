@@ -30,6 +30,8 @@ struct Made {
     packets: Option<Arc<Symmetric<u64>>>,
     launches: Option<Arc<Symmetric<u64>>>,
     counters: Option<Arc<Symmetric<i32>>>,
+    /// By their number, rows of two chunks of each rank.
+    rows: HashMap<usize, Arc<Vec<Vec<Buffer<f32>>>>>,
 }
 
 /// The memory of a call that sends packets.
@@ -87,6 +89,19 @@ impl Memory {
         let counters = enough(world, made.counters.take(), 1)?;
         made.counters = Some(Arc::clone(&counters));
         Ok(counters)
+    }
+
+    /// On each rank two buffers of so many numbers.
+    pub(crate) fn rows(&self, world: &World, rows: usize) -> Result<Arc<Vec<Vec<Buffer<f32>>>>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = made.rows.get(&rows) {
+            return Ok(Arc::clone(known));
+        }
+        let of_rank = |device| (0..2).map(|_| Buffer::new(device, rows)).collect();
+        let ranks = world.devices().iter().map(of_rank);
+        let ranks = Arc::new(ranks.collect::<tilekit::Result<Vec<Vec<_>>>>()?);
+        made.rows.insert(rows, Arc::clone(&ranks));
+        Ok(ranks)
     }
 
     /// A kernel on all ranks, loaded at its first use.

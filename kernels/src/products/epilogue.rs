@@ -211,7 +211,7 @@ pub enum Activation {
 
 impl Activation {
     #[track_caller]
-    fn of(self, x: Tensor<f32>) -> Tensor<f32> {
+    pub(crate) fn of(self, x: Tensor<f32>) -> Tensor<f32> {
         match self {
             Activation::None => x,
             Activation::Relu => relu(x),

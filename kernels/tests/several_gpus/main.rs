@@ -9,3 +9,5 @@ mod collectives;
 mod parallel;
 mod ranks;
 mod ring_attention;
+mod ring_gathered;
+mod ring_tensors;

@@ -354,6 +354,60 @@ fn sums_over_ranks_are_finished_once() {
     check(&c, &residual, &|rank, i, j| products[rank][i][j]);
 }
 
+/// Rows that are copied to where there is room for more of them are finished once too, and those behind them go nowhere.
+#[test]
+fn sums_of_rows_that_are_not_divided_evenly_are_finished_once() {
+    for (ranks, rows) in [(3, 7), (8, 19)] {
+        let world = world(ranks, ranks as u64);
+        let parallel = Parallel::new(&world);
+        let (n, k) = (24, 16);
+        let of = |shape, seed| Matrices::<bf16>::new(&world, shape, Rows, seed);
+        let (a, b) = (of([rows, k], 1), of([k, n], 2));
+        // The same on all ranks, as of a layer that they divide.
+        let alike =
+            |shape, lies| Matrices::<bf16>::of(&world, shape, lies, |_, at| (at % 5) as f32 - 2.0);
+        let residual = alike([rows, n], Wide(3));
+        let of_column = |j: usize| (j % 7) as f32 - 3.0;
+        let bias: Vec<bf16> = (0..n).map(of_column).map(bf16::from_f32).collect();
+        let devices = world.devices().iter();
+        let bias = devices.map(|device| Buffer::from_slice(device, &bias).unwrap());
+        let bias: Vec<Buffer<bf16>> = bias.collect();
+        let of_bias: Vec<&Buffer<bf16>> = bias.iter().collect();
+        let of_residual = residual.views();
+        let options = Options {
+            bias: Some(&of_bias),
+            residual: Some(&of_residual),
+            activation: Activation::Relu,
+        };
+        let ranks_of = a.rows().into_iter().zip(b.rows());
+        let products: Vec<Vec<Vec<f64>>> = ranks_of.map(|(a, b)| product(&a, &b, n)).collect();
+        let added = residual.rows();
+        let (of_a, of_b) = (a.views(), b.views());
+        let nan = || Matrices::<bf16>::of(&world, [rows, n], Rows, |_, _| f32::NAN);
+        let plans = parallel.reduce_plans(&of_a, &of_b, &nan().views()).unwrap();
+        let two_shot = plans
+            .iter()
+            .find(|plan| matches!(plan.variant, Variant::TwoShot(_)));
+        for plan in [plans.first(), two_shot].into_iter().flatten() {
+            let c = nan();
+            let called =
+                parallel.multiply_reduce_planned([&of_a, &of_b], &c.views(), &options, plan);
+            called.unwrap();
+            world.synchronize().unwrap();
+            for (rank, c) in c.rows().iter().enumerate() {
+                for (i, row) in c.iter().enumerate() {
+                    let want = |j: usize| {
+                        let sum: f64 = products.iter().map(|of| of[i][j]).sum();
+                        (sum + f64::from(of_column(j)) + added[0][i][j]).max(0.0)
+                    };
+                    let want: Vec<f64> = (0..n).map(want).collect();
+                    assert_eq!(row, &want, "{plan}: row {i} on rank {rank} of {ranks}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn calls_of_other_shapes_and_types_follow_each_other_on_the_same_memory() {
     let world = world(4, 5);

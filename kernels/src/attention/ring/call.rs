@@ -23,10 +23,10 @@ impl Parallel<'_> {
     /// Attention of a sequence whose tokens are divided among the ranks: into `out` and `lse` of each rank the results of its queries, which attend to the keys of all.
     ///
     /// `[q, k, v]` and `out` have a view `[batch, heads, tokens, depth]` for each rank, of the same shapes on all; `tokens` are those of a rank. As for [`Attention`](crate::attention::Attention), rows are contiguous
-    /// and other strides are multiples of 16 bytes, K and V may have fewer heads than Q, and depths are 64, 128 and 256, and 192 with values of 128. `lse` is `[batch, heads, tokens]` of each rank. No rank's `out` may share elements with its q, k or
+    /// and other strides are multiples of 16 bytes, K and V may have fewer heads than Q, and depths are 64, 96, 128 and 256, and 192 with values of 128. `lse` is `[batch, heads, tokens]` of each rank. No rank's `out` may share elements with its q, k or
     /// v. Which tokens a rank has is [`RingOptions::placement`].
     ///
-    /// Each rank keeps room for K and V of all others from the first call on, until the [`Parallel`] is dropped; a call that needs more than those before waits for the world. Keys are added up in an order that is fixed for each rank, so that results are bit-identical in every run. Launches go to the
+    /// Without a window, softcap and sinks, and for depths other than 96, one kernel sends K and V while it multiplies; else they are gathered first. Each rank keeps room for K and V of all others from the first call on, until the [`Parallel`] is dropped; a call that needs more than those before waits for the world. Keys are added up in an order that is fixed for each rank, so that results are bit-identical in every run. Launches go to the
     /// [streams](tilekit::World::stream) of the world and are not waited for.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Parallel<'_> {
     /// let lse: Vec<Buffer<f32>> = world.devices().iter().map(|device| Buffer::new(device, rows)).collect::<Result<_, _>>()?;
     /// let x: Vec<_> = x.iter().map(|x| x.view(shape)).collect();
     /// let of_out: Vec<_> = out.iter().map(|out| out.view(shape)).collect();
-    /// let options = RingOptions { causal: true, placement: Placement::ZigZag, scale: None };
+    /// let options = RingOptions { causal: true, placement: Placement::ZigZag, ..RingOptions::default() };
     /// parallel.ring_attention([&x, &x, &x], &of_out, &lse.iter().collect::<Vec<_>>(), &options)?;
     /// world.synchronize()?;
     /// assert!(out[1].to_vec()?.iter().all(|&x| x == bf16::ONE));
@@ -63,18 +63,31 @@ impl Parallel<'_> {
         qkv: [&[View<'_, T>]; 3],
         out: &[View<'_, T>],
         lse: &[&Buffer<f32>],
-        options: &RingOptions,
+        options: &RingOptions<'_>,
     ) -> Result<()> {
-        let world = self.world;
-        let need = check(world.ranks(), Tensors { qkv, out, lse }, options)?;
+        let tensors = Tensors { qkv, out, lse };
+        let need = check(self.world.ranks(), tensors, options)?;
         let fits = |(_, instance): &(usize, Instance<RingHandles<T>>)| {
             instance.depths == need.sizes.depths && instance.is_causal == need.is_causal
         };
         let mut all = instances::<T>().into_iter().enumerate();
-        let (index, instance) = all
-            .find(fits)
-            .expect("the check of a call knows the depths of this table");
-        let ctas = self.ctas(&need, instance.tile);
+        match all.find(fits).filter(|_| options.are_fused()) {
+            Some((index, instance)) => {
+                self.attend_fused(&need, (index, &instance), tensors, options)
+            }
+            None => self.attend_gathered(&need, tensors, options),
+        }
+    }
+
+    fn attend_fused<T: Operand>(
+        &self,
+        need: &Need,
+        (index, instance): (usize, &Instance<RingHandles<T>>),
+        Tensors { qkv, out, lse }: Tensors<'_, '_, T>,
+        options: &RingOptions<'_>,
+    ) -> Result<()> {
+        let world = self.world;
+        let ctas = self.ctas(need, instance.tile);
         let numbers = need.numbers(instance.tile, ctas);
         let memory = self.memory.of::<T>(world, need.shared(numbers.segment))?;
         let counters = self.memory.counters(world)?;

@@ -4,12 +4,12 @@ use tilekit::prelude::*;
 
 use super::options::{Placement, RingOptions};
 use super::plan::Need;
-use super::table::instances;
 use crate::attention::call::View;
-use crate::attention::check::{MOST, check_built, check_factors, check_tensors};
+use crate::attention::check::{MOST, check_built, check_factors, check_strides, check_tensors};
+use crate::attention::modifier::Plain;
 use crate::attention::options::Options;
 use crate::attention::plan::Sizes;
-use crate::attention::table::Operand;
+use crate::attention::table::{Operand, masked};
 use crate::error::{Error, Result};
 use crate::overlap::{Elements, Overlap};
 use crate::parallel::mail::MOST_RANKS;
@@ -53,7 +53,7 @@ fn found_at(error: Error, place: &str) -> Error {
 pub(super) fn check<T: Operand>(
     ranks: usize,
     tensors: Tensors<'_, '_, T>,
-    options: &RingOptions,
+    options: &RingOptions<'_>,
 ) -> Result<Need> {
     let found = || format!("{ranks} ranks");
     let expected = format!("at most {MOST_RANKS}");
@@ -77,11 +77,12 @@ pub(super) fn check<T: Operand>(
     }
     let sizes = sizes_of_all(ranks, tensors)?;
     check_sizes::<T>(ranks, sizes, options)?;
+    check_sinks(ranks, sizes, options)?;
     Ok(Need {
         sizes,
         ranks,
         // Without a mask, the order of keys does not matter.
-        chunks: if options.causal {
+        chunks: if options.is_masked() {
             options.placement.chunks()
         } else {
             1
@@ -114,8 +115,8 @@ fn sizes_of_all<T: Operand>(ranks: usize, tensors: Tensors<'_, '_, T>) -> Result
     Ok(sizes)
 }
 
-fn check_sizes<T: Operand>(ranks: usize, sizes: Sizes, options: &RingOptions) -> Result<()> {
-    let built = instances::<T>();
+fn check_sizes<T: Operand>(ranks: usize, sizes: Sizes, options: &RingOptions<'_>) -> Result<()> {
+    let built = masked::<T, Plain>();
     let built = check_built(sizes.depths, built.iter().map(|row| row.depths));
     built.map_err(|error| found_at(error, ""))?;
     let Sizes { queries, keys, .. } = sizes;
@@ -133,10 +134,100 @@ fn check_sizes<T: Operand>(ranks: usize, sizes: Sizes, options: &RingOptions) ->
         "an even number: two chunks of equal lengths (options.placement)",
     )?;
     let factors = Options {
+        causal: options.causal,
+        window: options.window,
         scale: options.scale,
+        softcap: options.softcap,
         ..Options::default()
     };
     check_factors(&factors, sizes.heads).map_err(|error| found_at(error, ""))
+}
+
+/// Sinks of each rank.
+fn check_sinks(ranks: usize, sizes: Sizes, options: &RingOptions<'_>) -> Result<()> {
+    let Some(sinks) = options.sinks else {
+        return Ok(());
+    };
+    let found = || format!("{} buffers", sinks.len());
+    let expected = format!("{ranks}: one for each rank");
+    expect(sinks.len() == ranks, "options.sinks", found, expected)?;
+    for (rank, sinks) in sinks.iter().enumerate() {
+        let factors = Options {
+            sinks: Some(sinks),
+            ..Options::default()
+        };
+        let checked = check_factors(&factors, sizes.heads);
+        checked.map_err(|error| found_at(error, &format!(" on rank {rank}")))?;
+    }
+    Ok(())
+}
+
+/// Checks a call for gradients, of which `dout` is the gradient of the output.
+pub(super) fn check_gradients<T: Operand>(
+    ranks: usize,
+    tensors: Tensors<'_, '_, T>,
+    (dout, gradients): (&[View<'_, T>], [&[View<'_, T>]; 3]),
+    options: &RingOptions<'_>,
+) -> Result<Need> {
+    let need = check(ranks, tensors, options)?;
+    let [q, k, v] = tensors.qkv;
+    let [dq, dk, dv] = gradients;
+    let pairs = [
+        ("dout", dout, tensors.out),
+        ("dq", dq, q),
+        ("dk", dk, k),
+        ("dv", dv, v),
+    ];
+    for (name, views, like) in pairs {
+        let found = || format!("{} tensors", views.len());
+        let expected = format!("{ranks}: one for each rank");
+        expect(views.len() == ranks, name, found, expected)?;
+        for (rank, (view, like)) in views.iter().zip(like).enumerate() {
+            let (shape, expected) = (&view.place().shape, &like.place().shape);
+            let found = || format!("shape {shape:?} on rank {rank}");
+            expect(shape == expected, name, found, format!("{expected:?}"))?;
+            check_strides(name, view)
+                .map_err(|error| found_at(error, &format!(" on rank {rank}")))?;
+        }
+    }
+    for rank in 0..ranks {
+        check_apart(
+            rank,
+            tensors,
+            (&dout[rank], gradients.map(|views| &views[rank])),
+        )?;
+    }
+    Ok(need)
+}
+
+/// Checks that gradients share no element with another tensor of the rank.
+fn check_apart<T: DeviceElement>(
+    rank: usize,
+    Tensors { qkv, out, .. }: Tensors<'_, '_, T>,
+    (dout, gradients): (&View<'_, T>, [&View<'_, T>; 3]),
+) -> Result<()> {
+    let [q, k, v] = qkv.map(|views| &views[rank]);
+    let read = [
+        ("q", q),
+        ("k", k),
+        ("v", v),
+        ("out", &out[rank]),
+        ("dout", dout),
+    ];
+    let names = ["dq", "dk", "dv"];
+    for (at, gradient) in gradients.into_iter().enumerate() {
+        let elements = Elements::of(gradient);
+        let found = || format!("strides by which elements are in the same place on rank {rank}");
+        let expected = "a place for each element, since it is written";
+        expect(elements.are_apart(), names[at], found, expected)?;
+        let before = names.into_iter().zip(gradients).take(at);
+        for (name, view) in read.into_iter().chain(before) {
+            let is_apart = elements.overlap(&Elements::of(view)) == Overlap::None;
+            let found = || format!("memory of {name} on rank {rank}");
+            expect(is_apart, names[at], found, "memory of its own")?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks that each element of the output has a place of its own: Q, K and V are read until all ranks are done.

@@ -18,10 +18,15 @@
 //! Where each rank has contiguous tokens ([`Placement::Contiguous`]), the last rank has more to do than all before it. With [`Placement::ZigZag`] the sequence is cut into two chunks for each
 //! rank, of which rank r of P has r and 2 P - 1 - r: all have equally much to do. A chunk sees whole chunks of other ranks or nothing of them, so that only keys of the own rank meet the diagonal; what no
 //! query of a rank sees is not sent to it.
+//!
+//! # What the kernel does not have
+//!
+//! Windows, softcap, sinks, depth 96 and gradients: for these K and V are gathered first (`gathered/`).
 
 mod call;
 mod cases;
 mod check;
+mod gathered;
 mod kernel;
 mod options;
 mod plan;
@@ -31,5 +36,6 @@ mod shards;
 mod silent_tests;
 mod table;
 
+pub use gathered::{ShardGradients, gather_shards, move_rows, sum_shards};
 pub use kernel::ring_attention;
 pub use options::{Placement, RingOptions};

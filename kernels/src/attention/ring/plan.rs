@@ -32,7 +32,7 @@ pub(super) struct Numbers {
 
 impl Need {
     /// Heads of K and V of all batches.
-    fn lines(&self) -> usize {
+    pub(super) fn lines(&self) -> usize {
         self.sizes.batch * self.sizes.kv_heads
     }
 

@@ -3,6 +3,7 @@
 use tilekit::prelude::*;
 
 use crate::parallel::mail::Mail;
+use crate::parallel::pieces::Pieces;
 
 /// Rows of a piece that is sent at a time.
 pub(super) const PIECE_ROWS: usize = 32;
@@ -81,7 +82,7 @@ pub(super) struct Sender<T> {
     together: Scalar<i32>,
     pause: Scalar<i32>,
     ring: Smem<T>,
-    arrived: Mbarriers,
+    of_ring: Pieces,
 }
 
 /// A segment of a head that is sent to a rank.
@@ -118,7 +119,7 @@ impl<T: Element> Sender<T> {
             together,
             pause,
             ring,
-            arrived: Mbarriers::alloc(RING, Arrivals(1)).labelled("arrived"),
+            of_ring: Pieces::alloc(RING, LAG),
         }
     }
 
@@ -199,47 +200,39 @@ impl<T: Element> Sender<T> {
         mail.wait_begun(to);
         let received = self.received_of.of(to).pointer();
         let keys_of_all = sent.number([sent.lines, scalar(0), scalar(0)], mail.ranks - 1);
-        for number in range(0, pieces + LAG) {
-            if number < pieces {
-                // What was sent from this place of the ring has been read.
-                tma_store_wait_read(RING - 1 - LAG);
-                let slot = (before + number) % RING;
-                let row = first + number / 2 * PIECE_ROWS;
-                let (batch, head, zero) = (line / kv_heads, line % kv_heads, scalar(0));
-                let at = [batch, head, chunk * tokens + row, zero, zero];
-                let load = |side: usize| {
-                    let (map, full) = (self.pieces[side], self.arrived.index(slot));
-                    full.expect(map.block_bytes());
-                    map.load(at, self.place(slot, side), full);
-                };
-                if number % 2 == 0 {
-                    load(0);
-                } else {
-                    load(1);
-                }
+        let load = |number: Scalar<i32>, place: Scalar<i32>, full: Mbarrier| {
+            let row = first + number / 2 * PIECE_ROWS;
+            let (batch, head, zero) = (line / kv_heads, line % kv_heads, scalar(0));
+            let at = [batch, head, chunk * tokens + row, zero, zero];
+            let load = |side: usize| {
+                let map = self.pieces[side];
+                full.expect(map.block_bytes());
+                map.load(at, self.place(place, side), full);
+            };
+            if number % 2 == 0 {
+                load(0);
+            } else {
+                load(1);
             }
-            if number >= LAG {
-                let (number, of_all) = (number - LAG, before + number - LAG);
-                let slot = of_all % RING;
-                let row = first + number / 2 * PIECE_ROWS;
-                let rows = minimum(tokens - row, PIECE_ROWS);
-                let token = segment.number.cast::<i64>() * tokens.cast::<i64>() + row.cast::<i64>();
-                self.arrived.index(slot).wait(of_all / RING % 2);
-                let store = |side: usize, base: Scalar<i64>| {
-                    let columns = self.columns[side];
-                    let to = received + (base + token * columns as i64);
-                    self.store(to, rows * columns, slot, side);
-                };
-                if number % 2 == 0 {
-                    store(0, scalar(0));
-                } else {
-                    let of_keys = keys_of_all.cast::<i64>() * tokens.cast::<i64>();
-                    store(1, of_keys * self.columns[0] as i64);
-                }
-                mail.rest(segment.pause);
+        };
+        let store = |number: Scalar<i32>, place: Scalar<i32>| {
+            let row = first + number / 2 * PIECE_ROWS;
+            let rows = minimum(tokens - row, PIECE_ROWS);
+            let token = segment.number.cast::<i64>() * tokens.cast::<i64>() + row.cast::<i64>();
+            let store = |side: usize, base: Scalar<i64>| {
+                let columns = self.columns[side];
+                let to = received + (base + token * columns as i64);
+                self.store(to, rows * columns, place, side);
+            };
+            if number % 2 == 0 {
+                store(0, scalar(0));
+            } else {
+                let of_keys = keys_of_all.cast::<i64>() * tokens.cast::<i64>();
+                store(1, of_keys * self.columns[0] as i64);
             }
-        }
-        tma_store_wait(0);
+        };
+        let of_ring = (before, pieces);
+        self.of_ring.send(mail, of_ring, segment.pause, load, store);
         mail.raise(to, segment.number * sent.segments() + segment.index);
         before + pieces
     }
