@@ -5,6 +5,7 @@
 
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -67,11 +68,56 @@ def gathered(x, world):
     return of_ranks
 
 
-def is_close(got, wanted, k, roundings):
+def is_close(got, wanted, k, roundings, dtype=torch.bfloat16):
     """Half a step of bfloat16 for each rounding of sums of `k` terms."""
     error = (got.double() - wanted).abs()
     allowed = 4e-3 * roundings * (wanted.abs() + k**0.5)
-    return got.dtype == torch.bfloat16 and bool((error <= allowed).all())
+    return got.dtype == dtype and bool((error <= allowed).all())
+
+
+ACTIVATIONS = {
+    None: lambda x: x,
+    "relu": torch.relu,
+    "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+}
+
+
+def check_finished(parallel, rank, world):
+    """Both types, each activation, with and without bias and residual, of few rows and many, and rows that are no multiple of the ranks."""
+
+    def drawn(*shape, seed, dtype, alike=False):
+        generator = torch.Generator(device="cuda").manual_seed(10 * seed + (0 if alike else rank))
+        return torch.randn(*shape, device="cuda", generator=generator).to(dtype)
+
+    n, k = 264, 200
+    for dtype in (torch.bfloat16, torch.float16):
+        for turn, (name, activation) in enumerate(ACTIVATIONS.items()):
+            weight = drawn(n, k, seed=1, dtype=dtype)
+            bias = drawn(n, seed=2, dtype=dtype, alike=True) if turn != 1 else None
+            has_residual = turn != 2
+
+            def finished(x, residual):
+                added = x + (0 if bias is None else bias.double()) + (residual.double() if has_residual else 0)
+                return activation(added)
+
+            def call(function, x, residual):
+                return function(x, weight, bias=bias, residual=residual if has_residual else None, activation=name)
+
+            x = drawn(130, k, seed=3, dtype=dtype)
+            residual = drawn(130 * world, n, seed=4, dtype=dtype)
+            wanted = finished(torch.cat(gathered(x, world)).double() @ weight.double().T, residual)
+            assert is_close(call(parallel.all_gather_matmul, x, residual), wanted, k, 1, dtype), (dtype, name)
+            for rows in (5, 64, 130 * world, 130 * world + 1):
+                x = drawn(rows, k, seed=5, dtype=dtype)
+                sums = sum(x.double() @ w.double().T for x, w in zip(gathered(x, world), gathered(weight, world)))
+                residual = drawn(rows, n, seed=6, dtype=dtype, alike=True)
+                got = call(parallel.matmul_all_reduce, x, residual)
+                assert is_close(got, finished(sums, residual), k, world + 1, dtype), (dtype, name, rows)
+                if rows % world == 0:
+                    own = residual.chunk(world)[rank]
+                    got = call(parallel.matmul_reduce_scatter, x, own)
+                    assert is_close(got, finished(sums.chunk(world)[rank], own), k, world + 1, dtype), (dtype, name, rows)
 
 
 def check_products(parallel, rank, world):
@@ -113,7 +159,9 @@ def check_product_refusals(parallel, rank, world):
     for call, expected in (
         (lambda: parallel.all_gather_matmul(x, weight[:, :32]), "they must be (m, k) and (n, k)"),
         (lambda: parallel.all_gather_matmul(x, weight.half()), "they must be alike"),
-        (lambda: parallel.all_gather_matmul(x.half(), weight.half()), "there are kernels of ["),
+        (lambda: parallel.all_gather_matmul(x.float(), weight.float()), "there are kernels of ["),
+        (lambda: parallel.all_gather_matmul(x, weight, bias=weight[0]), "bias is torch.bfloat16 of (64,)"),
+        (lambda: parallel.matmul_all_reduce(x, weight, activation="tanh"), "activation is 'tanh'; it must be None or one of"),
         (lambda: parallel.matmul_all_reduce(x, weight[:39]), "must be multiples of 8"),
         (lambda: parallel.matmul_reduce_scatter(x[: world + 1], weight), "must be a multiple of the"),
         (lambda: parallel.matmul_all_reduce(torch.ones(1 + rank, 64, device="cuda", dtype=torch.bfloat16), weight), "all ranks make the same calls"),
@@ -126,10 +174,44 @@ def check_product_refusals(parallel, rank, world):
             raise AssertionError(f"it is refused: {expected}")
 
 
-def work(rank, world):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
+def join(rank, world, port):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=world, device_id=torch.device("cuda", rank))
+
+
+def late(rank, world):
+    """The last rank makes a call that is new, and the others one that all have made: each gets an error within the limit, which is 1 s."""
+    join(rank, world, "29518")
+    from tilekit.kernels.parallel import Parallel, RanksLate
+
+    parallel = Parallel(limit_seconds=1.0)
+    x, weight = (torch.ones(shape, device="cuda", dtype=torch.bfloat16) for shape in ((8, 64), (128, 64)))
+    parallel.matmul_all_reduce(x, weight)
+    parallel.synchronize()
+    dist.barrier()
+    began, last = time.monotonic(), world - 1
+    try:
+        if rank == last:
+            parallel.matmul_all_reduce(x[:5], weight)
+        else:
+            parallel.matmul_all_reduce(x, weight)
+            parallel.synchronize()
+    except RanksLate as error:
+        said = f"from rank{'s' if last > 1 else ''} {', '.join(map(str, range(last)))} within" if rank == last else f"rank {last} has not begun the launch"
+        assert said in str(error), error
+        assert rank == last or f"rank {last} makes the call" in str(error), error
+        print(f"rank {rank} after {time.monotonic() - began:.2f} s: {error}")
+    else:
+        raise AssertionError("the other ranks make another call")
+    sys.stdout.flush()
+    # A context that has trapped ends nothing in order; the first process serves the store of the others.
+    time.sleep(2 if rank == 0 else 0)
+    os._exit(0)
+
+
+def work(rank, world):
+    join(rank, world, "29517")
     from tilekit.kernels.collectives import Collectives
     from tilekit.kernels.parallel import Parallel
 
@@ -138,6 +220,7 @@ def work(rank, world):
     check_pieces(collectives, rank, world)
     check_refusals(collectives)
     check_products(parallel, rank, world)
+    check_finished(parallel, rank, world)
     check_product_refusals(parallel, rank, world)
     dist.barrier()
     if rank == 0:
@@ -150,3 +233,4 @@ if __name__ == "__main__":
     if count < 2:
         sys.exit("it wants two GPUs or more")
     mp.spawn(work, (count,), nprocs=count)
+    mp.spawn(late, (count,), nprocs=count)

@@ -15,12 +15,14 @@ from typing import Any, Callable, NamedTuple
 
 import torch
 import torch.distributed as dist
-import torch.distributed._symmetric_memory as symmetric_memory
 
 from ._instances import TYPES, package
+from ._ranks import MOST_RANKS, Ranks, RanksLate, shared
+
+__all__ = ["Collectives", "RanksLate"]
 
 # Of `kernels/src/collectives/exchange.rs`, `packets.rs`, `sentinel.rs` and `plan.rs`, from which the kernels are made.
-SLOTS, SLOT_BYTES, MOST_RANKS, MOST_CTAS = 4, 16384, 16, 264
+SLOTS, SLOT_BYTES, MOST_CTAS = 4, 16384, 264
 PACKETS, PACKET_SLOTS, MOST_PACKET_CTAS = 512, 2, 528
 WORDS, SENTINEL_SLOTS = 512, 4
 # Microseconds before the first byte of packets, one shot, two shots and sentinels in one step and in two, and bytes that a rank sends in one of them.
@@ -62,7 +64,6 @@ class _Staging(NamedTuple):
     counts: torch.Tensor
     counts_of: torch.Tensor
     epochs: torch.Tensor
-    late: torch.Tensor
     # While they live, so does the memory of the other ranks.
     handles: tuple[Any, ...]
 
@@ -73,7 +74,6 @@ class _Packets(NamedTuple):
     packets: torch.Tensor
     packets_of: torch.Tensor
     epochs: torch.Tensor
-    late: torch.Tensor
     handles: tuple[Any, ...]
 
 
@@ -98,48 +98,19 @@ def _instances() -> dict[tuple[torch.dtype, bool, int], list[_Form]]:
 _FORMS = _instances()
 
 
-def shared(group: dist.ProcessGroup, device: torch.device, *parts: tuple[int, torch.dtype]) -> tuple[list[torch.Tensor], list[torch.Tensor], tuple[Any, ...]]:
-    """Zeros of each rank that all ranks of the group access: this rank's, the addresses of all ranks', and what keeps them. All ranks call it together."""
-    own = [symmetric_memory.empty(count, dtype=dtype, device=device) for count, dtype in parts]
-    for tensor in own:
-        tensor.zero_()
-    try:
-        handles = tuple(symmetric_memory.rendezvous(tensor, group) for tensor in own)
-    except RuntimeError as error:
-        raise RuntimeError(f"the ranks of the process group have no symmetric memory, which takes one GPU of one host for each: {error}") from error
-    addresses = [torch.tensor(list(handle.buffer_ptrs), dtype=torch.uint64, device=device) for handle in handles]
-    torch.cuda.synchronize(device)
-    dist.barrier(group)
-    return own, addresses, handles
-
-
-def agree(group: dist.ProcessGroup, agreed: set[Any], about: str, what: Any) -> None:
-    """Compares what the ranks pass, once for each: a call of shapes that has not been made is first compared on all ranks."""
-    if (about, what) in agreed:
-        return
-    if torch.cuda.is_current_stream_capturing():
-        raise RuntimeError(f"{about}: a call of {what} is captured before one has run; make it once before")
-    of_ranks: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(of_ranks, (about, what), group=group)
-    for rank, passed in enumerate(of_ranks):
-        if passed != of_ranks[0]:
-            raise ValueError(f"{about}: rank {rank} passes {passed}, and rank 0 {of_ranks[0]}; all ranks make the same calls")
-    agreed.add((about, what))
-
-
-class Collectives:
+class Collectives(Ranks):
     """Collectives of a process group whose ranks have a GPU of one host each. All ranks make the same calls in the same order, on one stream each.
 
-    A kernel that waits for another rank for longer than `limit_seconds` ends by an error, and keeps no GPU.
+    A kernel that waits for another rank for longer than `limit_seconds` ends by an error, and keeps no GPU: `synchronize` says for which rank. A call that is new on some ranks alone is an error on these after as long.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None, limit_seconds: float = 5.0) -> None:
-        self._limit = int(limit_seconds * 1e9)
-        self.group = dist.group.WORLD if group is None else group
-        self.rank, self.ranks = dist.get_rank(self.group), dist.get_world_size(self.group)
+        super().__init__("Collectives", group, limit_seconds)
         self._staging: dict[torch.dtype, _Staging] = {}
         self._packets: dict[tuple[str, bool], _Packets] = {}
-        self._agreed: set[Any] = set()
+
+    def waited_for(self, slot: int, missing: int) -> str:
+        return f"rank {slot % MOST_RANKS} has not sent"
 
     def all_reduce(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """The sum of `x` over all ranks, which may be written over `x`."""
@@ -182,16 +153,16 @@ class Collectives:
             return out
         bytes_ = piece * x.element_size()
         plan = self._plan(about, x, sums, bytes_, x_step == 0 and sums)
-        agree(self.group, self._agreed, about, (x.numel(), str(x.dtype)))
+        self.agree(about, (x.numel(), str(x.dtype)))
         form = plan.form
         if form.function in ("packets", "sentinel_sum"):
             p = self._packets.get((form.function, form.is_two_shot)) or self._made_packets(form, x.device)
             words = [step * x.element_size() // 4 for step in (piece, x_step, piece)]
             words = words if form.function == "packets" else words[:2]
-            form.kernel(x, out, p.packets, p.packets_of, p.epochs, self._limit, p.late, self.rank, *words, grid=plan.ctas)
+            form.kernel(x, out, p.packets, p.packets_of, p.epochs, self.limit_ns, self.late, self.rank, *words, grid=plan.ctas)
             return out
         s = self._staging.get(x.dtype) or self._made(x)
-        memory = (s.chunks, s.chunks_of, s.counts, s.counts_of, s.epochs, self._limit, s.late)
+        memory = (s.chunks, s.chunks_of, s.counts, s.counts_of, s.epochs, self.limit_ns, self.late)
         steps = (piece, x_step, piece) if form.function == "one_shot" else (piece,)
         form.kernel(x, out, *memory, self.rank, *steps, grid=plan.ctas)
         return out
@@ -238,8 +209,7 @@ class Collectives:
         elements = MOST_CTAS * SLOTS * self.ranks * SLOT_BYTES // x.element_size()
         own, of_ranks, handles = shared(self.group, x.device, (elements, x.dtype), (MOST_CTAS * MOST_RANKS, torch.int32))
         epochs = torch.zeros(MOST_CTAS, dtype=torch.int32, device=x.device)
-        late = torch.zeros(1, dtype=torch.int64, device=x.device)
-        self._staging[x.dtype] = _Staging(own[0], of_ranks[0], own[1], of_ranks[1], epochs, late, handles)
+        self._staging[x.dtype] = _Staging(own[0], of_ranks[0], own[1], of_ranks[1], epochs, handles)
         return self._staging[x.dtype]
 
     def _made_packets(self, form: _Form, device: torch.device) -> _Packets:
@@ -249,7 +219,6 @@ class Collectives:
             steps = 2 if form.is_two_shot else 1
             count, epochs = MOST_PACKET_CTAS * SENTINEL_SLOTS * self.ranks * steps * WORDS, MOST_PACKET_CTAS * WORDS
         own, of_ranks, handles = shared(self.group, device, (count, torch.int64))
-        late = torch.zeros(1, dtype=torch.int64, device=device)
-        made = _Packets(own[0].view(torch.uint64), of_ranks[0], torch.zeros(epochs, dtype=torch.int32, device=device), late, handles)
+        made = _Packets(own[0].view(torch.uint64), of_ranks[0], torch.zeros(epochs, dtype=torch.int32, device=device), handles)
         self._packets[form.function, form.is_two_shot] = made
         return made
