@@ -373,7 +373,7 @@ mod tests {
             Planned::best(Kind::Gather, &need, 132).pause
         };
         assert!((1600..2000).contains(&pause([2048, 2560, 8192], 4)));
-        assert!((3000..4000).contains(&pause([4096, 5120, 8192], 2)));
+        assert!((2500..4500).contains(&pause([4096, 5120, 8192], 2)));
     }
 
     #[test]

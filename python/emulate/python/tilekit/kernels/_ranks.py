@@ -65,21 +65,21 @@ class Ranks:
         self._counts[self.group.group_name] = number + 1
         self._store = dist.PrefixStore(f"tilekit/{about}/{self.group.group_name}/{number}", dist.distributed_c10d._get_default_store())
         self._agreed: set[Any] = set()
-        #: Calls that were new, and so told to the other ranks.
-        self._told = 0
+        #: Calls that were new, and so posted to the other ranks.
+        self._posted = 0
 
     @property
     def limit_ns(self) -> int:
         return int(self.limit_seconds * 1e9)
 
     def agree(self, about: str, what: Any) -> None:
-        """Compares what the ranks pass: each call that is new here is told to all ranks, and has to be new on all of them."""
+        """Compares what the ranks pass: each call that is new here is posted to all ranks, and has to be new on all of them."""
         if (about, what) in self._agreed:
             return
         if torch.cuda.is_current_stream_capturing():
             raise RuntimeError(f"{about}: a call of {what} is captured before one has run; make it once before")
-        own, number = repr((about, what)), self._told
-        self._told += 1
+        own, number = repr((about, what)), self._posted
+        self._posted += 1
         self._store.set(f"{number}/{self.rank}", own)
         try:
             self._store.wait([f"{number}/{rank}" for rank in range(self.ranks)], timedelta(seconds=self.limit_seconds))
@@ -114,7 +114,7 @@ class Ranks:
 
     def _others(self) -> str:
         """Calls that are new on other ranks, and not here."""
-        number = self._told
+        number = self._posted
         found = [(rank, f"{number}/{rank}") for rank in range(self.ranks) if rank != self.rank]
         told = [f"rank {rank} makes the call {self._store.get(key).decode()}, which this one has not made" for rank, key in found if self._store.check([key])]
         return "".join(f"; {each}" for each in told)
