@@ -1,5 +1,7 @@
 //! The kernels and cases of a program, each kernel with the variants that are known.
 
+use std::collections::HashMap;
+
 use gluon_lang::rt::{KernelEntry, inventory};
 
 use crate::case::{CaseEntry, CaseReport, Mode, Sizes};
@@ -74,9 +76,10 @@ impl Catalog {
             .map(|entry| crate_of(entry.module).to_string())
             .collect();
         elsewhere.dedup();
+        let launches = Launches::of(&cases);
         let kernels = ours
             .into_iter()
-            .map(|entry| KernelItem::new(entry, &cases))
+            .map(|entry| KernelItem::new(entry, &launches))
             .collect();
         Ok(Catalog {
             kernels,
@@ -99,8 +102,9 @@ impl Catalog {
                 *case = CaseItem::new(case.entry, &overrides(case.entry))?;
             }
         }
+        let launches = Launches::of(&self.cases);
         for kernel in &mut self.kernels {
-            *kernel = KernelItem::new(kernel.entry, &self.cases);
+            *kernel = KernelItem::new(kernel.entry, &launches);
         }
         Ok(())
     }
@@ -146,46 +150,72 @@ impl KernelItem {
             .find(|instance| is_of(instance, self.entry) && instance.display() == variant.display)
     }
 
-    fn new(entry: &'static KernelEntry, cases: &[CaseItem]) -> KernelItem {
+    fn new(entry: &'static KernelEntry, launches: &Launches<'_>) -> KernelItem {
         let declared = entry
             .instances
             .iter()
             .map(|instance| Instance::declared(entry, instance));
         let mut variants: Vec<Variant> = declared.map(Variant::new).collect();
-        for case in cases {
-            for launch in case.runs.iter().flat_map(|run| &run.described.launches) {
-                if is_of(&launch.instance, entry) {
-                    add(&mut variants, &launch.instance, case.entry.name);
-                }
-            }
+        let function = format!("{}::{}", entry.module, entry.name);
+        for (instance, case) in launches.0.get(&*function).into_iter().flatten() {
+            add(&mut variants, instance, case);
         }
         KernelItem { entry, variants }
     }
 }
 
+/// What cases launch, by the path of the kernel's function.
+struct Launches<'c>(HashMap<&'c str, Vec<(&'c Instance, &'static str)>>);
+
+impl<'c> Launches<'c> {
+    fn of(cases: &'c [CaseItem]) -> Self {
+        let mut launches: HashMap<_, Vec<_>> = HashMap::new();
+        for case in cases {
+            for launch in case.runs.iter().flat_map(|run| &run.described.launches) {
+                let of_function = launches.entry(function_of(&launch.instance)).or_default();
+                of_function.push((&launch.instance, case.entry.name));
+            }
+        }
+        Self(launches)
+    }
+}
+
+/// `a::softmax` of `a::softmax<bf16>`.
+fn function_of(instance: &Instance) -> &str {
+    let path = instance.path();
+    path.split('<').next().unwrap_or(path)
+}
+
 /// Is `instance` one of the kernel?
 fn is_of(instance: &Instance, entry: &KernelEntry) -> bool {
-    let path = instance.path();
-    let function = path.split('<').next().unwrap_or(path);
-    function
+    function_of(instance)
         .strip_prefix(entry.module)
         .and_then(|rest| rest.strip_prefix("::"))
         == Some(entry.name)
 }
 
 fn add(variants: &mut Vec<Variant>, instance: &Instance, case: &'static str) {
+    // Cases launch the same instance many times, and its name takes a while to write.
+    let known = variants
+        .iter()
+        .position(|variant| variant.instance == *instance);
+    let at = known.unwrap_or_else(|| place(variants, instance));
+    if !variants[at].cases.contains(&case) {
+        variants[at].cases.push(case);
+    }
+}
+
+/// Where the variant of this instance is.
+fn place(variants: &mut Vec<Variant>, instance: &Instance) -> usize {
     let new = Variant::new(instance.clone());
     // The author writes a declared instance in his own way; spaces and paths are no difference.
     let found = variants
         .iter()
         .position(|variant| variant.display == new.display);
-    let at = found.unwrap_or_else(|| {
+    found.unwrap_or_else(|| {
         variants.push(new);
         variants.len() - 1
-    });
-    if !variants[at].cases.contains(&case) {
-        variants[at].cases.push(case);
-    }
+    })
 }
 
 impl Variant {
