@@ -36,7 +36,7 @@ def buffer(name, dtype, shape, role="input"):
 
 
 def case(name, variant, buffers, grid, scalars, nbytes, rename=({},)):
-    """`rename` has an entry for each launch: parameters that stand for a buffer of another name."""
+    """`rename` has an entry for each launch: parameters that stand for a buffer of another name. Launches of several kernels have lists of variants and grids."""
     return {"name": name, "variant": variant, "buffers": buffers, "grid": grid, "scalars": scalars, "bytes": nbytes, "rename": rename}
 
 
@@ -102,6 +102,11 @@ def cases():
         yield rows("softmax_bulk", "bf16", (8192, cols), f"32768-{ctas}-8-8", ctas=ctas)
     for cols, ctas in ((65536, 4), (262144, 8)):
         yield rows("softmax_cluster", "bf16", (8192, cols), f"{cols}-8", ctas=ctas)
+    n, block = 1 << 27, 4096
+    tiles = n // block
+    yield case("prefix_sum 2^27 f32", ["clear_tiles", f"prefix_sum-f32-{block}-4-8"],
+               [buffer("x", "f32", [n]), buffer("words", "i64", [tiles], "scratch"), buffer("ticket", "i32", [1], "scratch"), buffer("out", "f32", [n], "output")],
+               [[-(-tiles // 1024), 1, 1], [tiles, 1, 1]], {"n": n, "tiles": tiles}, 8 * n, ({}, {}))
     r, c = 8192, 32000
     yield case(f"cross_entropy {r}x{c} bf16", "cross_entropy-bf16-4-8-8",
                [buffer("x", "bf16", [r, c]), buffer("label", "i32", [r]), buffer("loss", "f32", [r], "output")],
@@ -112,12 +117,16 @@ def main():
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     written = []
     for c in cases():
-        description = folder / f"{c['variant']}.json"
-        if not description.exists():
-            print(f"no {description.name}: build it with -s", file=sys.stderr)
+        launches, several = [], isinstance(c["variant"], list)
+        variants = c["variant"] if several else [c["variant"]] * len(c["rename"])
+        grids = c["grid"] if several else [c["grid"]] * len(c["rename"])
+        missing = [variant for variant in variants if not (folder / f"{variant}.json").exists()]
+        if missing:
+            print(f"no {missing[0]}.json: build it with -s", file=sys.stderr)
             continue
-        kernel = json.loads(description.read_text())
-        launches = [launch_spec(kernel, f"{c['variant']}.cubin", c["grid"], c["scalars"], names) for names in c["rename"]]
+        for variant, grid, names in zip(variants, grids, c["rename"], strict=True):
+            kernel = json.loads((folder / f"{variant}.json").read_text())
+            launches.append(launch_spec(kernel, f"{variant}.cubin", grid, c["scalars"], names))
         written.append({"name": c["name"], "kernel": kernel["kernel"].split("<")[0], "buffers": c["buffers"], "bytes": c["bytes"], "launches": launches})
     out.write_text(json.dumps({"cases": written}, indent=1))
 

@@ -70,6 +70,7 @@ PEERS = {
     "gelu_bias": lambda x, b: F.gelu(x + b, approximate="tanh"),
     "row_sum": lambda x: x.sum(-1),
     "column_sum": lambda x: x.sum(0),
+    "prefix_sum": lambda x: x.cumsum(0),
     "transpose": lambda x: x.t().contiguous(),
     "cross_entropy": lambda x, label: F.cross_entropy(x, label.long(), reduction="none"),
 }

@@ -2,9 +2,6 @@
 
 use gluon_lang::lang::prelude::*;
 
-/// Predecessor tiles that one step reads, one per lane.
-const WINDOW: usize = 32;
-
 /// The word of a tile holds its sum alone, or the sum of all tiles up to it.
 const HAS_SUM: u32 = 1;
 const HAS_PREFIX: u32 = 2;
@@ -59,8 +56,9 @@ impl LookBack {
         let mut before = scalar(0).cast::<T>();
         if tile > 0 {
             self.publish(tile, HAS_SUM, sum);
-            let lanes = Blocked::new([1], [32], [self.warps], [0]);
-            let lane = arange(0..WINDOW, lanes);
+            // Each thread reads the word of another tile: as many as run at a time take few steps.
+            let window = 32 * self.warps;
+            let lane = arange(0..window, Blocked::new([1], [32], [self.warps], [0]));
             let mut last = tile - 1;
             let mut is_found = scalar(false);
             while !is_found {
@@ -70,13 +68,13 @@ impl LookBack {
                 let words = words.atomic_poll(|word| (word >> 32) != 0).seen();
                 // The nearest tile with a prefix, which has the sums of all before.
                 let is_prefix = is_tile & ((words >> 32) == u64::from(HAS_PREFIX));
-                let nearest = select(is_prefix, lane, WINDOW as i32).min(0).scalar();
+                let nearest = select(is_prefix, lane, window as i32).min(0).scalar();
                 let sums = words.cast::<u32>().bitcast::<T>();
                 before += select(is_tile & (lane <= nearest), sums, scalar(0).cast::<T>())
                     .sum(0)
                     .scalar();
-                is_found = nearest < WINDOW as i32;
-                last -= WINDOW as i32;
+                is_found = nearest < window as i32;
+                last -= window as i32;
             }
         }
         self.publish(tile, HAS_PREFIX, before + sum);
