@@ -60,6 +60,8 @@ pub struct Modelled {
     pub l2_bytes: u64,
     /// Bytes between L2 and DRAM.
     pub dram_bytes: u64,
+    /// Cycles of shared memory that bank conflicts cost, of loads and of stores.
+    pub bank_conflicts: [u64; 2],
     /// Instructions that warps execute, of PTX: those of machine code are others.
     pub warp_instructions: u64,
 }
@@ -77,6 +79,10 @@ pub enum Bound {
     Copies,
     /// Bytes of loads and stores of threads.
     Accesses,
+    /// Accesses of threads to shared memory, and bank conflicts.
+    SharedMemory,
+    /// Bytes between CTAs of a cluster.
+    ClusterMemory,
     /// L2.
     L2,
     /// DRAM.
@@ -96,6 +102,8 @@ impl Bound {
             Bound::SpecialFunctions => "special functions",
             Bound::Copies => "asynchronous copies",
             Bound::Accesses => "loads and stores",
+            Bound::SharedMemory => "shared memory",
+            Bound::ClusterMemory => "distributed shared memory",
             Bound::L2 => "L2",
             Bound::Dram => "DRAM",
             Bound::Latency => "latency",
@@ -122,6 +130,8 @@ impl Modelled {
             (Bound::SpecialFunctions, mean(|t| t.special_cycles)),
             (Bound::Copies, mean(|t| t.copy_cycles)),
             (Bound::Accesses, mean(|t| t.access_cycles)),
+            (Bound::SharedMemory, mean(|t| t.shared_cycles)),
+            (Bound::ClusterMemory, mean(|t| t.remote_cycles)),
         ];
         let busy = busy.map(|(bound, cycles)| (bound, cycles * each));
         let placed = placed_cycles(times, whole);
@@ -156,6 +166,8 @@ impl Modelled {
             tensor_use,
             l2_bytes: l2_bytes as u64,
             dram_bytes: dram_bytes as u64,
+            bank_conflicts: [mean(|t| t.load_conflicts), mean(|t| t.store_conflicts)]
+                .map(|each| (each * ctas) as u64),
             warp_instructions: (whole.warp_instructions as f64 / times.len() as f64 * ctas) as u64,
         })
     }

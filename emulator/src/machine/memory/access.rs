@@ -5,6 +5,7 @@ use crate::lanes::{LANES, PerLane, lanes_of};
 use crate::machine::memory::address::{Target, addresses, check_writable};
 use crate::machine::memory::element::{put_elements, read, write};
 use crate::machine::memory::misuse::{check_aligned, unwritten};
+use crate::machine::memory::time::Does;
 use crate::machine::order::Kind;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::program::{Access, Cell, File};
@@ -19,6 +20,9 @@ impl Worker<'_> {
         {
             check_aligned(target.memory(), "load", &addresses, lanes, access.bytes)?;
             self.counts.load(target.memory(), lanes, access.bytes);
+            let asks_l1 = access.strong.is_none();
+            let does = (access.bytes, Does::Load { asks_l1 });
+            self.time_access(scene, target, (lanes, &addresses), does);
             match target {
                 Target::Global => self.load_global(scene, access, lanes, &addresses)?,
                 Target::Shared if self.load_words(scene, access, lanes, &addresses) => {}
@@ -37,6 +41,8 @@ impl Worker<'_> {
         {
             check_aligned(target.memory(), "store", &addresses, lanes, access.bytes)?;
             self.counts.store(target.memory(), lanes, access.bytes);
+            let does = (access.bytes, Does::Store);
+            self.time_access(scene, target, (lanes, &addresses), does);
             match target {
                 Target::Global => self.store_global(scene, access, lanes, &addresses)?,
                 Target::Shared if self.store_words(scene, access, lanes, &addresses) => {}

@@ -7,6 +7,7 @@ use crate::machine::memory::address::{Target, addresses};
 use crate::machine::memory::element::{put_elements, read, write};
 use crate::machine::memory::lane_group::mark_written;
 use crate::machine::memory::misuse::{check_aligned, unwritten};
+use crate::machine::memory::time::Does;
 use crate::machine::order::Kind;
 use crate::machine::state::peers::{Effect, RemoteWrite};
 use crate::machine::state::scene::{Scene, Worker};
@@ -28,6 +29,10 @@ impl Worker<'_> {
             check_aligned(target.memory(), "atomic access", &addresses, lanes, bytes)?;
             self.counts.load(target.memory(), lanes, bytes);
             self.counts.store(target.memory(), lanes, bytes);
+            if target == Target::Global {
+                let does = (bytes, Does::Store);
+                self.time_access(scene, target, (lanes, &addresses), does);
+            }
             match target {
                 Target::Global => self.atomic_global(scene, atomic, lanes, &addresses, &mut old)?,
                 _ => self.atomic_linear(scene, atomic, (target, lanes), &addresses, &mut old)?,

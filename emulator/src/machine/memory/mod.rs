@@ -17,3 +17,4 @@ pub(crate) mod peers;
 pub(crate) mod races;
 pub(crate) mod remote;
 pub(crate) mod shared;
+pub(crate) mod time;

@@ -6,7 +6,7 @@ use crate::machine::state::barrier::{BarrierState, ClusterBarrier};
 use crate::machine::state::copies::Pending;
 use crate::machine::state::linear::Linear;
 use crate::machine::state::mbarrier::Mbarrier;
-use crate::machine::state::timing::Units;
+use crate::machine::state::units::Units;
 use crate::machine::state::warp::Warp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use target::Target;

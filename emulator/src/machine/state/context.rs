@@ -12,7 +12,8 @@ use crate::machine::state::overlap::Overlap;
 use crate::machine::state::peers::Member;
 use crate::machine::state::policy::Policy;
 use crate::machine::state::registers_at_entry::registers_at_entry;
-use crate::machine::state::timing::{Timing, Units};
+use crate::machine::state::timing::Timing;
+use crate::machine::state::units::{Share, Units};
 use crate::machine::state::warp::Warp;
 use crate::program::windows::SHARED_BASE;
 use crate::program::{Code, Constant, File, Program};
@@ -23,6 +24,9 @@ use target::Target;
 
 /// Streaming multiprocessors of an H200, for `%nsmid` and for models of time.
 pub const SM_COUNT: u32 = target::H200.sms;
+
+/// Registers of a thread in the model of time, where PTX does not say fewer: how many CTAs share an SM follows from it.
+const USUAL_REGISTERS: u32 = 64;
 
 /// A launch that can start.
 pub(crate) struct Context<'a> {
@@ -199,7 +203,7 @@ impl<'a> Context<'a> {
     pub(crate) fn cluster(&self, index: u64) -> Cluster {
         let count = volume(self.launch.cluster) as u32;
         let ctas = (0..count)
-            .map(|rank| self.cta(self.cta_index(index, rank), rank))
+            .map(|rank| self.cta(self.cta_index(index, rank), rank, self.share(index)))
             .collect();
         let seed = self.launch.seed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let random = (seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
@@ -227,7 +231,28 @@ impl<'a> Context<'a> {
         self.launch.cta_index(cluster, rank)
     }
 
-    fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
+    /// What a CTA of this cluster has of an SM and of L2, if all SMs have as many CTAs as they hold.
+    fn share(&self, cluster: u64) -> Share {
+        let Launch {
+            grid,
+            block,
+            cluster: shape,
+            ..
+        } = *self.launch;
+        let threads = volume(block) as u32;
+        let most = registers_at_entry(self.target, threads, &self.code.directives);
+        let registers = most.min(USUAL_REGISTERS);
+        let held = self.target.occupancy(threads, registers, self.shared_bytes);
+        let (ctas, sms) = (volume(grid), u64::from(SM_COUNT));
+        let residents = u64::from(held.ctas).min(ctas.div_ceil(sms)).max(1);
+        Share {
+            residents,
+            sms: sms.min(ctas),
+            is_first: cluster * volume(shape) < residents * sms,
+        }
+    }
+
+    fn cta(&self, index: [u32; 3], rank: u32, share: Share) -> Cta {
         let threads = volume(self.launch.block) as u32;
         let warps = (0..threads.div_ceil(32))
             .map(|warp| self.warp(index, rank, warp, threads))
@@ -245,7 +270,7 @@ impl<'a> Context<'a> {
             ),
             barriers: vec![BarrierState::default(); self.target.cta.barriers as usize].into(),
             warps,
-            units: Units::default(),
+            units: Units::new(share),
         }
     }
 

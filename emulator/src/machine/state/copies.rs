@@ -2,6 +2,7 @@
 
 use crate::lanes::LANES;
 use crate::machine::order::{Clocks, MbarrierId, Range};
+use crate::machine::state::costs::COPY_CHUNK;
 use crate::machine::state::mbarrier::By;
 use crate::program::AtomicOp;
 use ptx::Type;
@@ -106,11 +107,21 @@ impl Pending {
         pieces.map(|piece| u64::from(piece.bytes)).sum()
     }
 
-    /// The bytes of global memory among them.
-    pub(crate) fn global_bytes(&self) -> u64 {
-        let global = |piece: &&Piece| matches!(piece.other, Other::Global(_));
-        let pieces = self.pieces.iter().filter(global);
-        pieces.map(|piece| u64::from(piece.bytes)).sum()
+    /// The bytes that L2 is read for it, in the model of time. What follows each other in memory is one run, however it is swizzled.
+    pub(crate) fn l2_bytes(&self) -> u64 {
+        let chunks = |(start, end): (u64, u64)| end.div_ceil(COPY_CHUNK) - start / COPY_CHUNK;
+        let (mut count, mut run) = (0, (0, 0));
+        for piece in &self.pieces {
+            let Other::Global(address) = piece.other else {
+                continue;
+            };
+            if address != run.1 {
+                count += chunks(run);
+                run.0 = address;
+            }
+            run.1 = address + u64::from(piece.bytes);
+        }
+        (count + chunks(run)) * COPY_CHUNK
     }
 
     /// Does it complete on an mbarrier?

@@ -10,16 +10,41 @@ pub(crate) const CYCLES_PER_MICROSECOND: u64 = 1755;
 
 /// From the issue of a copy by TMA until its bytes begin to arrive.
 pub(crate) const COPY_LATENCY: u64 = 600;
+/// The same of the first copy of a CTA that no CTA went before on its SM, in addition: the tensor map and the data come from DRAM, behind
+/// translations of addresses that nobody had asked for.
+pub(crate) const COLD_LATENCY: u64 = 1000;
 /// Bytes that copies move in a cycle between L2 and the shared memory of an SM.
 pub(crate) const COPY_BYTES: u64 = 64;
-/// Bytes that threads move in a cycle between L1 and L2.
-pub(crate) const ACCESS_BYTES: u64 = 64;
+/// Bytes of L2 that a piece of a copy takes at a time, and at places that are multiples of it: a row of 128 bytes that begins elsewhere takes
+/// three of them.
+pub(crate) const COPY_CHUNK: u64 = 64;
+/// Bytes that L2 serves in a cycle of the SMs, all of them together: 12.5 TB/s at 1980 MHz, counting what several SMs ask for at once each time.
+pub(crate) const L2_BYTES: u64 = 6300;
+/// Sectors that threads get in a cycle from L2, and from L1.
+pub(crate) const L2_SECTORS: u64 = 2;
+pub(crate) const L1_SECTORS: u64 = 4;
+/// Lines of L1, where a CTA has all of it.
+pub(crate) const L1_LINES: usize = 1024;
+/// From a load that finds its sectors in L1 until its results can be read.
+pub(crate) const L1_LATENCY: u64 = 36;
+/// The same of one that does not.
+pub(crate) const GLOBAL_LATENCY: u64 = 550;
+/// The same of shared memory, of the own CTA and of another one of the cluster.
+pub(crate) const SHARED_LATENCY: u64 = 26;
+pub(crate) const REMOTE_LATENCY: u64 = 200;
+/// Bytes that a CTA gets or sends in a cycle through distributed shared memory: by loads and stores of threads, by `st.async`, and by bulk copies
+/// (measured in clusters of 2 to 8 CTAs).
+pub(crate) const REMOTE_ACCESS_BYTES: u64 = 8;
+pub(crate) const REMOTE_STORE_BYTES: u64 = 6;
+pub(crate) const REMOTE_COPY_BYTES: u64 = 18;
+/// From the issue of a bulk copy to another CTA until its first bytes arrive.
+pub(crate) const REMOTE_COPY_LATENCY: u64 = 500;
+/// From an arrival at an mbarrier of another CTA until it counts there.
+pub(crate) const REMOTE_ARRIVAL: u64 = 200;
 /// From the issue of a bulk store until shared memory has been read.
 pub(crate) const STORE_READ_LATENCY: u64 = 250;
 /// From the issue of a bulk store until global memory has been written.
 pub(crate) const STORE_LATENCY: u64 = 700;
-/// From the issue of `cp.async` until its bytes are there.
-pub(crate) const THREAD_COPY_LATENCY: u64 = 550;
 /// From the completion of a phase of an mbarrier until a warp that waits for it goes on.
 pub(crate) const MBARRIER_WAKE: u64 = 20;
 /// The same of a barrier of the CTA.
@@ -33,8 +58,8 @@ pub(crate) const PRODUCT_LATENCY: u64 = 30;
 pub(crate) const PRODUCT_BYTES: u64 = 64;
 /// One cycle in so many is lost where tensor cores are never idle: a step of 128 x 256 x 64 takes 1057 cycles on an H200 and not 1024.
 pub(crate) const PRODUCT_LOSS: u64 = 31;
-/// The least time of one `wgmma`.
-pub(crate) const LEAST_PRODUCT: u64 = 16;
+/// Bytes of shared memory that the tensor cores of an SM read in a cycle.
+pub(crate) const OPERAND_BYTES: u64 = 128;
 
 /// What an instruction costs a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +105,9 @@ const BRANCH: Cost = Cost {
 const SHUFFLE: Cost = cost(2, 24);
 const GLOBAL_ATOMIC: Cost = cost(4, 700);
 const SHARED_ATOMIC: Cost = cost(4, 60);
-const MATRIX_ACCESS: Cost = cost(8, 32);
+/// Of loads and stores, whose time depends on their addresses.
+const ACCESS: Cost = cost(2, 4);
+const MATRIX_ACCESS: Cost = cost(2, 8);
 const MATRIX_PRODUCT: Cost = cost(8, 34);
 const MBARRIER: Cost = cost(2, 20);
 const FENCE: Cost = Cost {
@@ -95,9 +122,6 @@ const COPY_ISSUE: Cost = Cost {
     latency: 0,
     stall: 16,
 };
-const GLOBAL_LATENCY: u32 = 550;
-const SHARED_LATENCY: u32 = 30;
-
 /// What an instruction costs.
 pub(crate) fn cost_of(inst: &Inst) -> Cost {
     match inst {
@@ -120,15 +144,8 @@ pub(crate) fn cost_of(inst: &Inst) -> Cost {
             _ => of_type(op.ty),
         },
         Inst::Cvt(_) | Inst::CvtPack(_) => CONVERSION,
-        Inst::Ld(load) => access(load.space, load.ty, load.vec.map_or(1, |v| v.len() as u32)),
-        Inst::St(store) => Cost {
-            latency: 0,
-            ..access(
-                store.space,
-                store.ty,
-                store.vec.map_or(1, |v| v.len() as u32),
-            )
-        },
+        Inst::Ld(load) if load.space == Some(Space::Param) => cost(1, 4),
+        Inst::Ld(_) | Inst::St(_) => ACCESS,
         Inst::Atom(atom) if is_shared(atom.space) => SHARED_ATOMIC,
         Inst::Atom(_) => GLOBAL_ATOMIC,
         Inst::Red(_) => cost(4, 0),
@@ -158,15 +175,4 @@ fn of_type(ty: Type) -> Cost {
 
 fn is_shared(space: Option<Space>) -> bool {
     matches!(space, Some(Space::Shared | Space::SharedCluster))
-}
-
-/// An access of a warp: shared memory moves 128 bytes in a cycle, so a quarter of its port 32.
-fn access(space: Option<Space>, ty: Type, elements: u32) -> Cost {
-    let bytes = ty.bytes() * elements;
-    let latency = match space {
-        Some(Space::Param) => return cost(1, 4),
-        _ if is_shared(space) => SHARED_LATENCY,
-        _ => GLOBAL_LATENCY,
-    };
-    cost(bytes.div_ceil(4).max(1), latency)
 }

@@ -20,4 +20,6 @@ pub(crate) mod registers_at_entry;
 pub(crate) mod scene;
 pub(crate) mod stats;
 pub(crate) mod timing;
+pub(crate) mod transactions;
+pub(crate) mod units;
 pub(crate) mod warp;

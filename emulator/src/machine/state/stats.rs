@@ -42,6 +42,14 @@ pub struct CtaTime {
     pub copy_cycles: u64,
     /// In which bytes came or went by loads and stores of threads.
     pub access_cycles: u64,
+    /// In which threads accessed shared memory.
+    pub shared_cycles: u64,
+    /// Cycles of shared memory that bank conflicts of loads cost.
+    pub load_conflicts: u64,
+    /// The same of stores.
+    pub store_conflicts: u64,
+    /// In which bytes came or went through distributed shared memory.
+    pub remote_cycles: u64,
     /// Bytes read from global memory. A multicast counts once.
     pub loaded_bytes: u64,
     /// Bytes written to global memory.
@@ -109,6 +117,10 @@ impl Counts {
                 tensor_cycles: work.tensor(),
                 copy_cycles: work.copies,
                 access_cycles: work.accesses,
+                shared_cycles: work.shared,
+                load_conflicts: work.load_conflicts,
+                store_conflicts: work.store_conflicts,
+                remote_cycles: work.remote,
                 loaded_bytes: work.loaded_bytes,
                 stored_bytes: work.stored_bytes,
             }

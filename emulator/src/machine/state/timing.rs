@@ -1,17 +1,15 @@
-//! A model of time: when a warp issues, when what it reads is there, and how long the units of an SM are busy.
+//! A model of time: when a warp issues, and when what it reads is there.
 //!
 //! Each warp has a time. Instructions issue in order, when their operands are there and the quarter of the SM that the warp belongs to is
-//! free; waits take the time of what they wait for, if that is later. Each CTA has an SM of its own. [`costs`](super::costs) has the
-//! numbers.
+//! free; waits take the time of what they wait for, if that is later. [`units`](super::units) are what instructions and copies wait for,
+//! [`costs`](super::costs) has the numbers.
 
 use smallvec::SmallVec;
 
-use crate::machine::state::costs::{
-    ACCESS_BYTES, COPY_BYTES, COPY_LATENCY, Cost, LEAST_PRODUCT, PRODUCT_BYTES, PRODUCT_LOSS,
-    STORE_LATENCY, STORE_READ_LATENCY, cost_of,
-};
+use crate::machine::state::costs::{Cost, cost_of};
+use crate::machine::state::units::Units;
 use crate::program::{Code, NONE, Program, Site};
-use ptx::{Inst, Role, Space, Type};
+use ptx::{Inst, Role};
 
 /// What each step of an entry costs.
 #[derive(Debug)]
@@ -24,60 +22,6 @@ struct StepCost {
     cost: Cost,
     reads: SmallVec<[u32; 6]>,
     writes: SmallVec<[u32; 4]>,
-    moves: Moves,
-}
-
-/// Bytes that each lane moves between its registers and global memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moves {
-    Nothing,
-    Load(u32),
-    Store(u32),
-}
-
-/// Quarters of an SM, each of which issues the instructions of every fourth warp.
-const QUARTERS: usize = 4;
-
-/// Until when the units of a CTA's SM are busy, in cycles from the beginning of the CTA.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Units {
-    issue: [u64; QUARTERS],
-    tensor: [u64; QUARTERS],
-    special: [u64; QUARTERS],
-    copies: u64,
-    /// Accesses of threads to global memory.
-    accesses: u64,
-    /// For how long each was busy, and what was moved.
-    pub(crate) work: Work,
-}
-
-/// Cycles in which the units of a CTA's SM were busy, and the bytes that it moved from and to global memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Work {
-    issue: [u64; QUARTERS],
-    tensor: [u64; QUARTERS],
-    special: [u64; QUARTERS],
-    pub(crate) copies: u64,
-    pub(crate) accesses: u64,
-    pub(crate) loaded_bytes: u64,
-    pub(crate) stored_bytes: u64,
-}
-
-impl Work {
-    /// Of the quarter that issued the most.
-    pub(crate) fn issue(&self) -> u64 {
-        self.issue.into_iter().max().unwrap_or(0)
-    }
-
-    /// Of the quarter with the most special functions.
-    pub(crate) fn special(&self) -> u64 {
-        self.special.into_iter().max().unwrap_or(0)
-    }
-
-    /// Of the quarter whose tensor core had the most to do.
-    pub(crate) fn tensor(&self) -> u64 {
-        self.tensor.into_iter().max().unwrap_or(0)
-    }
 }
 
 /// The times of a warp, in cycles from the beginning of its CTA.
@@ -85,12 +29,14 @@ impl Work {
 pub(crate) struct WarpTime {
     /// When it issues its next instruction.
     pub(crate) now: u64,
+    /// When it issued the last one.
+    pub(crate) issued: u64,
     /// Its turn ends when it is later than this, so that units serve warps in order of time; 0 where time is not modelled.
     pub(crate) turn: u64,
     /// When each register can be read.
     ready: Vec<u64>,
     /// Groups of bulk stores: lane, number, when shared memory has been read, when global memory has been written.
-    stores: Vec<(u32, u64, u64, u64)>,
+    pub(crate) stores: Vec<(u32, u64, u64, u64)>,
     /// When the `cp.async` of each committed group are complete; the open group last.
     pub(crate) copies: Vec<u64>,
 }
@@ -136,7 +82,6 @@ impl Timing {
                 cost: cost_of(&instruction.inst),
                 reads: SmallVec::new(),
                 writes: SmallVec::new(),
-                moves: moves(&instruction.inst),
             };
             step.reads
                 .extend(instruction.guard.map(|guard| guard.reg.0));
@@ -169,7 +114,6 @@ impl Timing {
             return;
         };
         let runs = mask != 0;
-        let quarter = &mut units.issue[warp as usize % QUARTERS];
         let mut start = time.now;
         for &reg in &step.reads {
             start = start.max(time.ready.get(reg as usize).copied().unwrap_or(0));
@@ -184,95 +128,27 @@ impl Timing {
                 stall: step.cost.issue.min(1),
             }
         };
+        let start = units.issue(warp, start, cost);
+        time.issued = start;
         if cost.issue > 0 {
-            start = start.max(*quarter);
-            if cost.special > 0 {
-                let special = &mut units.special[warp as usize % QUARTERS];
-                start = start.max(*special);
-                *special = start + u64::from(cost.special);
-                units.work.special[warp as usize % QUARTERS] += u64::from(cost.special);
-            }
-            *quarter = start + u64::from(cost.issue);
             time.now = start + u64::from(cost.stall);
-            units.work.issue[warp as usize % QUARTERS] += u64::from(cost.issue);
         }
-        let moved = units.access(start, step.moves, mask);
-        let ready = moved + u64::from(cost.latency);
+        if runs {
+            self.delay(pc, time, start + u64::from(cost.latency));
+        }
+    }
+
+    /// What a step writes is there at this time.
+    pub(crate) fn delay(&self, pc: u32, time: &mut WarpTime, ready: u64) {
+        let Some(step) = &self.steps[pc as usize] else {
+            return;
+        };
         for &reg in &step.writes {
             let at = reg as usize;
             if time.ready.len() <= at {
                 time.ready.resize(at + 64, 0);
             }
-            time.ready[at] = if runs { ready } else { time.ready[at] };
+            time.ready[at] = ready;
         }
-    }
-}
-
-impl Units {
-    /// The tensor core of a warp's quarter takes a product of `columns` of B and rows of A of `bytes`; gives when it is complete.
-    pub(crate) fn product(&mut self, warp: u32, now: u64, columns: usize, bytes: usize) -> u64 {
-        let cycles = (columns as u64 * bytes as u64 / PRODUCT_BYTES).max(LEAST_PRODUCT);
-        let cycles = cycles + cycles / PRODUCT_LOSS;
-        let quarter = warp as usize % QUARTERS;
-        self.work.tensor[quarter] += cycles;
-        let tensor = &mut self.tensor[quarter];
-        *tensor = now.max(*tensor) + cycles;
-        *tensor
-    }
-
-    /// A copy into shared memory is issued, of which `global_bytes` are read from global memory; gives when its bytes are there.
-    pub(crate) fn copy(&mut self, now: u64, bytes: u64, global_bytes: u64) -> u64 {
-        self.work.loaded_bytes += global_bytes;
-        self.move_by_copy(now, bytes) + COPY_LATENCY
-    }
-
-    fn move_by_copy(&mut self, now: u64, bytes: u64) -> u64 {
-        let cycles = bytes.div_ceil(COPY_BYTES);
-        self.work.copies += cycles;
-        self.copies = now.max(self.copies) + cycles;
-        self.copies
-    }
-
-    /// Lanes of a warp access global memory; gives when the last of their bytes are on the way.
-    fn access(&mut self, now: u64, moves: Moves, mask: u32) -> u64 {
-        let lanes = u64::from(mask.count_ones());
-        let bytes = match moves {
-            Moves::Nothing => return now,
-            Moves::Load(each) => {
-                self.work.loaded_bytes += lanes * u64::from(each);
-                lanes * u64::from(each)
-            }
-            Moves::Store(each) => {
-                self.work.stored_bytes += lanes * u64::from(each);
-                lanes * u64::from(each)
-            }
-        };
-        let cycles = bytes.div_ceil(ACCESS_BYTES);
-        self.work.accesses += cycles;
-        self.accesses = now.max(self.accesses) + cycles;
-        self.accesses
-    }
-
-    /// A bulk store of a lane's group is issued.
-    pub(crate) fn store(&mut self, warp: &mut WarpTime, lane: u32, group: u64, bytes: u64) {
-        self.work.stored_bytes += bytes;
-        let moved = self.move_by_copy(warp.now, bytes);
-        let (read, written) = (moved + STORE_READ_LATENCY, moved + STORE_LATENCY);
-        warp.stores.push((lane, group, read, written));
-    }
-}
-
-/// What an instruction moves between the registers of each lane and global memory.
-fn moves(inst: &Inst) -> Moves {
-    let bytes = |ty: Type, elements: Option<usize>| ty.bytes() * elements.unwrap_or(1) as u32;
-    let is_global = |space| matches!(space, None | Some(Space::Global));
-    match inst {
-        Inst::Ld(load) if is_global(load.space) => {
-            Moves::Load(bytes(load.ty, load.vec.as_ref().map(|vec| vec.len())))
-        }
-        Inst::St(store) if is_global(store.space) => {
-            Moves::Store(bytes(store.ty, store.vec.as_ref().map(|vec| vec.len())))
-        }
-        _ => Moves::Nothing,
     }
 }

@@ -1,14 +1,14 @@
 //! `cp.async`: copies of single threads, in groups (PTX ISA 9.7.9.25.3).
 
 use crate::fault::{Memory, Stepped};
-use crate::lanes::{LANES, lanes_of};
+use crate::lanes::{LANES, PerLane, lanes_of};
 use crate::machine::memory::address::{Target, addresses, shared_index, shared_owner};
 use crate::machine::memory::misuse::check_aligned;
 use crate::machine::memory::peers::Reach;
 use crate::machine::order::{IN_FLIGHT, Kind, Lane, MbarrierId, Stamp};
 use crate::machine::state::copies::CopyInFlight;
-use crate::machine::state::costs::THREAD_COPY_LATENCY;
 use crate::machine::state::scene::{Scene, Worker};
+use crate::machine::state::transactions::sectors;
 use crate::machine::units::in_flight::deposit;
 use crate::program::copy::{GroupOp, Spot, ThreadCopy};
 use ptx::Scope;
@@ -61,13 +61,27 @@ impl Worker<'_> {
         self.counts.load(Memory::Global, scene.mask, copy.bytes);
         self.counts.store(Memory::Shared, scene.mask, copy.bytes);
         scene.warp.copies.started.push(started);
+        let arrives_at = self.arrival(scene, &from, copy.bytes);
         let time = &mut scene.warp.time;
-        let arrives_at = time.now + THREAD_COPY_LATENCY;
         match time.copies.last_mut() {
             Some(open) => *open = arrives_at,
             None => time.copies.push(arrives_at),
         }
         Ok(())
+    }
+
+    /// When bytes from these addresses are there, where time is modelled.
+    fn arrival(&self, scene: &mut Scene<'_>, from: &PerLane, bytes: u32) -> u64 {
+        let now = scene.warp.time.issued;
+        if self.context.timing.is_none() {
+            return now;
+        }
+        let units = &mut scene.cluster.ctas[scene.cta].units;
+        units.load(
+            now,
+            &sectors(from, scene.mask, bytes),
+            bytes < WIDEST_ACCESS_BYTES,
+        )
     }
 
     pub(crate) fn thread_group(&mut self, scene: &mut Scene<'_>, op: GroupOp) -> Stepped {

@@ -17,9 +17,7 @@ use ptx::Type;
 impl Worker<'_> {
     /// Starts a copy into shared memory: an access at the phase of the mbarrier that counts it.
     pub(crate) fn start_load(&self, scene: &mut Scene<'_>, pending: Pending) -> Stepped {
-        let (bytes, global_bytes) = (pending.bytes(), pending.global_bytes());
-        let units = &mut scene.cluster.ctas[scene.cta].units;
-        let arrives_at = units.copy(scene.warp.time.now, bytes, global_bytes);
+        let arrives_at = self.arrival_of(scene, &pending);
         let pending = Pending {
             arrives_at,
             ..pending
@@ -68,6 +66,34 @@ impl Worker<'_> {
         }
         scene.cluster.pending.push_back(pending);
         Ok(())
+    }
+
+    /// When the bytes of a copy into shared memory are there, where time is modelled.
+    fn arrival_of(&self, scene: &mut Scene<'_>, pending: &Pending) -> u64 {
+        let now = scene.warp.time.issued;
+        let (Some(_), Work::Load { targets, .. }) = (&self.context.timing, &pending.work) else {
+            return now;
+        };
+        let bytes = pending.bytes();
+        let ctas = &mut scene.cluster.ctas;
+        match pending.pieces.first().map(|piece| piece.other) {
+            Some(Other::Given(_)) => ctas[scene.cta].units.remote_store(now, bytes),
+            // Who gets bytes of several CTAs gets them one after the other.
+            Some(Other::Shared(_)) => {
+                let sent = ctas[scene.cta].units.remote_copy(now, bytes);
+                let others = targets.iter().filter(|target| target.cta != scene.cta);
+                let got = others.map(|target| ctas[target.cta].units.remote_copy(now, bytes));
+                got.fold(sent, u64::max)
+            }
+            // A multicast is read once, and comes to each SM.
+            _ => {
+                let sent = ctas[scene.cta].units.request(now, pending.l2_bytes());
+                let got = targets
+                    .iter()
+                    .map(|target| ctas[target.cta].units.arrive(sent, bytes));
+                got.fold(sent, u64::max)
+            }
+        }
     }
 
     /// Starts a copy to global memory: an access of the bulk group that the thread has open.

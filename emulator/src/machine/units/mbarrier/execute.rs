@@ -4,7 +4,7 @@ use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::lanes_of;
 use crate::machine::memory::address::{Target, addresses, shared_owner};
 use crate::machine::order::{Actor, Clocks, Kind, Lane, MbarrierId, Stamp};
-use crate::machine::state::costs::MBARRIER_WAKE;
+use crate::machine::state::costs::{MBARRIER_WAKE, REMOTE_ARRIVAL};
 use crate::machine::state::mbarrier::{Arrivals, By, Mbarrier, Observer, Observers};
 use crate::machine::state::scene::{Flow, Scene, Worker};
 use crate::machine::state::warp::{PhaseName, Wait};
@@ -313,7 +313,9 @@ impl Worker<'_> {
             mbarrier.count = mbarrier.count.saturating_sub(count);
         }
         mbarrier.current.add(stamp);
-        mbarrier.arriving_at = mbarrier.arriving_at.max(scene.warp.time.now);
+        let is_own = usize::from(id.cta) == scene.cta;
+        let arrives_at = scene.warp.time.now + if is_own { 0 } else { REMOTE_ARRIVAL };
+        mbarrier.arriving_at = mbarrier.arriving_at.max(arrives_at);
         if releases {
             scene.warp.release_to(lanes, &mut mbarrier.arriving);
         } else {

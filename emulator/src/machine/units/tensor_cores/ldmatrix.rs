@@ -4,6 +4,7 @@ use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::{LANES, Lanes32};
 use crate::machine::memory::address::{Target, addresses};
 use crate::machine::memory::misuse::check_aligned;
+use crate::machine::memory::time::Does;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::program::matrix::MoveMatrix;
 
@@ -57,11 +58,14 @@ impl Worker<'_> {
         if lanes != givers || target != Target::Shared {
             return Err(not_shared(&all, op.is_store));
         }
-        if op.is_store {
+        let does = if op.is_store {
             self.counts.store(Memory::Shared, givers, ROW);
+            Does::Store
         } else {
             self.counts.load(Memory::Shared, givers, ROW);
-        }
+            Does::Load { asks_l1: false }
+        };
+        self.time_access(scene, target, (givers, &within), (ROW, does));
         for (index, &register) in op.registers.iter().enumerate() {
             if op.is_store {
                 let rows = from_lanes(&scene.warp.regs.words[register as usize], op.transposed);

@@ -56,9 +56,9 @@ impl Worker<'_> {
             accumulate,
             completes_at: scene.cluster.ctas[scene.cta].units.product(
                 scene.warp.index,
-                scene.warp.time.now,
-                op.n,
-                op.columns * op.a_element.bytes(),
+                scene.warp.time.issued,
+                (op.n, op.columns * op.a_element.bytes()),
+                operand_bytes(op),
             ),
         };
         self.read_chunks(scene, &right_chunks(&started.b, op))?;
@@ -309,6 +309,15 @@ impl Worker<'_> {
         );
         Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message))
     }
+}
+
+/// Bytes of shared memory that a warpgroup's product reads.
+fn operand_bytes(op: &GroupMultiply) -> usize {
+    let of_a = match op.a {
+        LeftMatrix::Descriptor(_) => 4 * ROWS * op.columns * op.a_element.bytes(),
+        LeftMatrix::Registers(_) => 0,
+    };
+    of_a + op.n * op.k * op.b_element.bytes()
 }
 
 fn uses(code: &Code, step: u32, slot: u32) -> bool {

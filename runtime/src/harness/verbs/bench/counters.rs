@@ -153,17 +153,14 @@ const FIGURES: &[Figure] = &[
     }),
     figure("L2: in all", &["l2_bytes"], bytes, nothing),
     figure("L2: hits", &["l2_hit_percent"], percent, nothing),
-    figure(
-        "bank conflicts: loads",
-        &["load_conflicts"],
-        grouped,
-        nothing,
-    ),
+    figure("bank conflicts: loads", &["load_conflicts"], grouped, |m| {
+        Some(grouped(m.bank_conflicts[0] as f64))
+    }),
     figure(
         "bank conflicts: stores",
         &["store_conflicts"],
         grouped,
-        nothing,
+        |m| Some(grouped(m.bank_conflicts[1] as f64)),
     ),
     figure(
         "bank conflicts: wgmma",
@@ -270,6 +267,7 @@ mod tests {
                 tensor_use: 0.0,
                 l2_bytes: 0,
                 dram_bytes: 0,
+                bank_conflicts: [0; 2],
                 warp_instructions: 0,
             };
             (name.to_string(), modelled)

@@ -114,5 +114,6 @@ pub(super) fn launch((name, launch): &(String, Modelled)) -> Value {
         "kernel": name, "us": launch.microseconds, "bound": launch.bound.text(), "bound_share": launch.share,
         "clock_mhz": launch.clock_mhz, "tensor_use": launch.tensor_use, "l2_bytes": launch.l2_bytes,
         "dram_bytes": launch.dram_bytes, "warp_instructions_ptx": launch.warp_instructions,
+        "load_conflicts": launch.bank_conflicts[0], "store_conflicts": launch.bank_conflicts[1],
     })
 }
