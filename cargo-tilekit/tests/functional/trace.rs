@@ -265,6 +265,10 @@ exit 0"#;
         "spills 96 bytes with records and 0 without",
         "--level tiles",
     ]);
+    let line = "trace deep --device emulator --level partitions";
+    let said = package.tilekit_with(&variables, line).ends_with(105);
+    let said = said.says(&["takes three registers", "`bench --counters`"]);
+    assert!(!said.stderr.contains("--level"), "{}", said.stderr);
 }
 
 #[test]

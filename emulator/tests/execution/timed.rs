@@ -3,6 +3,56 @@
 use crate::kernel::Kernel;
 use crate::reports;
 
+/// CTAs of a warp that draw numbers below 600 from the first word, and count theirs in the word of their own behind it.
+fn drawing(ctas: u32, representatives: Option<Vec<u64>>) -> crate::kernel::Outcome {
+    let body = "mov.u32 %r1, %tid.x;
+        mov.u32 %r2, %ctaid.x;
+        mad.wide.u32 %rd1, %r2, 4, %in0;
+        mov.u32 %r3, 0;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra $end;
+        $next: atom.global.add.u32 %r4, [%in0], 1;
+        setp.ge.u32 %p2, %r4, 600;
+        @%p2 bra $store;
+        add.u32 %r3, %r3, 1;
+        bra $next;
+        $store: st.global.u32 [%rd1+4], %r3;
+        $end:";
+    let mut kernel = Kernel::new(body)
+        .ctas(ctas)
+        .words(vec![0; 1 + ctas as usize]);
+    kernel.launch.is_timed = true;
+    kernel.launch.representatives = representatives;
+    kernel.run()
+}
+
+#[test]
+fn clusters_that_run_draw_their_share_of_what_all_draw() {
+    let ran = drawing(100, Some(vec![0, 99]));
+    // 12 of 600, and one more each that is none; which of the two is earlier depends on what a turn has room for.
+    let draws: Vec<u64> = ran.stats.times.iter().map(|time| time.draws).collect();
+    let words = ran.words(0);
+    assert_eq!(words[1] + words[100], 12);
+    assert!((5..8).contains(&words[1]), "{words:?}");
+    assert_eq!(
+        draws,
+        [words[1], words[100]].map(|drew| u64::from(drew) + 1)
+    );
+    assert!(words[0] >= 600, "others have drawn the rest: {}", words[0]);
+}
+
+#[test]
+fn clusters_draw_in_order_of_time_where_all_run() {
+    let words = drawing(4, None).words(0);
+    // A turn of a warp has room for three draws.
+    assert!(
+        words[1..].iter().all(|&drew| drew.abs_diff(150) <= 3),
+        "{words:?}"
+    );
+    assert_eq!(words[1..].iter().sum::<u32>(), 600);
+    assert_eq!(words[0], 604);
+}
+
 /// A CTA of 128 threads whose time is modelled, `%r2` an mbarrier of one arrival, `%r3` a tile; `%p1` in its first thread. Each CTA's times
 /// are accepted.
 fn check(text: &str, ctas: u32) {

@@ -505,12 +505,9 @@ fn representatives(options: &EmulatorOptions, shape: &EntryShape, grid: Grid) ->
     let most = u64::from(options.most_clusters?);
     let of = |counts: [u32; 3]| counts.into_iter().map(u64::from).product::<u64>();
     let clusters = of(grid.counts()) / of(shape.cluster).max(1);
-    let is_whole = shape.is_cooperative || clusters <= most;
-    (!is_whole).then(|| {
-        (0..most)
-            .map(|at| at * (clusters - 1) / (most - 1).max(1))
-            .collect()
-    })
+    let stand = most.min(clusters);
+    let places = (0..stand).map(|at| at * (clusters - 1) / (stand - 1).max(1));
+    (!shape.is_cooperative).then(|| places.collect())
 }
 
 impl Drop for LoadedProgram {

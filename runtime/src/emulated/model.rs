@@ -118,6 +118,7 @@ impl Modelled {
         if times.is_empty() {
             return None;
         }
+        let whole = whole.drawing(times);
         let ctas = whole.ctas as f64;
         let mean = |of: fn(&CtaTime) -> u64| {
             times.iter().map(|time| of(time) as f64).sum::<f64>() / times.len() as f64
@@ -190,12 +191,34 @@ fn clock(tensor_use: f64) -> f64 {
     falling.min(HIGHEST_CLOCK)
 }
 
+impl Whole {
+    /// Clusters that run at a time.
+    fn room(self) -> u64 {
+        (u64::from(SM_COUNT) * u64::from(self.resident.max(1)) / self.cluster.max(1)).max(1)
+    }
+
+    /// Without the CTAs that find no work: where clusters draw it from a counter, those that run at a time have drawn all.
+    fn drawing(self, times: &[CtaTime]) -> Whole {
+        if times.iter().all(|time| time.draws == 0) {
+            return self;
+        }
+        let most = self.room() * self.cluster.max(1);
+        Whole {
+            ctas: self.ctas.min(most),
+            ..self
+        }
+    }
+}
+
 /// When the last cluster ends, where each starts as soon as there is room for it.
 fn placed_cycles(times: &[CtaTime], whole: Whole) -> f64 {
     let known = known_cycles(times);
+    if times.iter().any(|time| time.draws > 0) {
+        let last = known.iter().map(|(_, cycles)| *cycles).max();
+        return last.unwrap_or(0) as f64;
+    }
     let clusters = whole.ctas / whole.cluster.max(1);
-    let room =
-        (u64::from(SM_COUNT) * u64::from(whole.resident.max(1)) / whole.cluster.max(1)).max(1);
+    let room = whole.room();
     if clusters > MOST_PLACED {
         let mean = known.iter().map(|(_, cycles)| *cycles as f64).sum::<f64>() / known.len() as f64;
         return mean * clusters as f64 / room as f64;
@@ -272,6 +295,18 @@ mod tests {
         check_placed(&all, (264, 1, 2), 100.0);
         check_placed(&all, (132, 2, 1), 100.0);
         check_placed(&all, (134, 2, 1), 200.0);
+    }
+
+    #[test]
+    fn what_clusters_draw_is_drawn_by_those_that_run_at_a_time() {
+        let drew = |cluster, cycles, draws| CtaTime {
+            draws,
+            ..cta(cluster, cycles)
+        };
+        let ctas = (132, 1, 1);
+        check_placed(&[drew(0, 400, 4), drew(131, 500, 5)], ctas, 500.0);
+        // CTAs that begin when all is drawn find nothing.
+        check_placed(&[drew(0, 400, 4), drew(999, 400, 4)], (1000, 1, 1), 400.0);
     }
 
     #[test]

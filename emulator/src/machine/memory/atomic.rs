@@ -76,9 +76,11 @@ impl Worker<'_> {
             for lane in lanes_of(group.lanes) {
                 for (part, source) in atomic.sources.iter().enumerate() {
                     let offset = group.offsets[lane] + part * element as usize;
-                    let (b, c) = (value(scene, *source, lane), swap_value(scene, atomic, lane));
-                    let change = |a: u64| apply(atomic.op, atomic.ty, a, b, c);
+                    let (step, c) = (value(scene, *source, lane), swap_value(scene, atomic, lane));
                     let address = group.allocation.base + offset as u64;
+                    let drawn = self.draw(scene, atomic, (address, step));
+                    let b = drawn.map_or(step, |share| step.wrapping_mul(share.takes));
+                    let change = |a: u64| apply(atomic.op, atomic.ty, a, b, c);
                     if arrives_later {
                         let write = RemoteWrite {
                             allocation: Arc::clone(&group.allocation),
@@ -99,6 +101,10 @@ impl Worker<'_> {
                         self.note_poll(scene, address, element);
                     } else {
                         self.note_change(scene, address);
+                    }
+                    if let Some(share) = drawn {
+                        let skipped = step.wrapping_mul(share.gives);
+                        old[part][lane] = add(atomic.ty, old[part][lane], skipped);
                     }
                 }
             }

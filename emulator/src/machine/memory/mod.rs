@@ -6,6 +6,7 @@
 pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod atomic;
+pub(crate) mod draws;
 pub(crate) mod element;
 pub(crate) mod global;
 pub(crate) mod global_order;

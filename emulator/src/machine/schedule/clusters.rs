@@ -72,6 +72,7 @@ pub(crate) fn run_launch(context: &Context<'_>) -> Result<Stats, Box<Fault>> {
     };
     // The order of host threads varies from run to run; a seed must reproduce one order.
     let workers = match context.launch.seed {
+        0 if context.draws_in_order() => 1,
         0 => (rayon::current_num_threads() as u64).min(context.running_clusters()),
         _ => 1,
     };
@@ -126,7 +127,8 @@ fn work(context: &Context<'_>, shared: &Shared) {
     shared.state().counts.add(&worker.counts);
 }
 
-/// The next cluster to execute: a new one while there is room, otherwise the one that has waited longest.
+/// The next cluster to execute: a new one while there is room, otherwise the one that has waited longest; of those that
+/// have drawn from a counter, the one whose draw was the earliest.
 fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
     let total = context.running_clusters();
     let per_cluster: u64 = context
@@ -146,7 +148,14 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
             return Some(context.cluster(context.cluster_at(place)));
         }
     }
-    state.parked.pop_front()
+    // Those that poll do not keep one that waits for its turn from running.
+    if state.parked.front()?.draws.waits_since().is_none() {
+        return state.parked.pop_front();
+    }
+    let waiting = state.parked.iter().enumerate();
+    let since = waiting.filter_map(|(at, cluster)| Some((cluster.draws.waits_since()?, at)));
+    let (_, first) = since.min()?;
+    state.parked.remove(first)
 }
 
 /// Executes a cluster for a slice. Returns whether it has ended.
@@ -193,6 +202,9 @@ fn run_slice(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box
         if cluster.is_done() && cluster.pending.is_empty() {
             check_end(worker.context, cluster)?;
             return Ok(true);
+        }
+        if cluster.draws.end_turn() {
+            return Ok(false);
         }
         if !ran && !progressed && !give_up_waits(cluster) {
             return Err(deadlock::fault(worker.context, cluster));

@@ -4,6 +4,7 @@ use crate::fault::Trouble;
 use crate::machine::order::{Actor, ActorId, Actors, Clock, MbarrierId, Stamp};
 use crate::machine::state::barrier::{BarrierState, ClusterBarrier};
 use crate::machine::state::copies::Pending;
+use crate::machine::state::draws::Draws;
 use crate::machine::state::linear::Linear;
 use crate::machine::state::mbarrier::Mbarrier;
 use crate::machine::state::units::Units;
@@ -36,6 +37,8 @@ pub(crate) struct Cluster {
     pub(crate) maps: BTreeMap<u64, WrittenMap>,
     /// The first read of shared memory that nothing had written.
     pub(crate) first_use: Option<FirstUse>,
+    /// What it has drawn from counters, where a launch models time.
+    pub(crate) draws: Draws,
     /// State of the generator that orders warps.
     pub(crate) random: u64,
     /// The steps that the cluster had run when a starved warp could run and others were preferred.

@@ -5,6 +5,7 @@ use crate::lanes::{Lanes32, Lanes64, Registers};
 use crate::machine::order::{ActorId, Actors, Clock};
 use crate::machine::state::barrier::{BarrierState, ClusterBarrier};
 use crate::machine::state::cluster::{Cluster, Cta};
+use crate::machine::state::draws::Draws;
 use crate::machine::state::launch::{Launch, check_launch, volume};
 use crate::machine::state::linear::Linear;
 use crate::machine::state::locks::Locks;
@@ -16,7 +17,7 @@ use crate::machine::state::timing::Timing;
 use crate::machine::state::units::{Share, Units};
 use crate::machine::state::warp::Warp;
 use crate::program::windows::SHARED_BASE;
-use crate::program::{Code, Constant, File, Program};
+use crate::program::{Code, Constant, File, Op, Program};
 use ptx::Special;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -173,11 +174,13 @@ impl<'a> Context<'a> {
 
     /// May CTAs wait for one another, for the host or for other devices? Then they take short turns.
     pub(crate) fn takes_short_turns(&self) -> bool {
+        self.waits_for_others() || self.code.polls_global
+    }
+
+    /// Is it launched so that CTAs wait for one another, for the host or for other devices?
+    pub(crate) fn waits_for_others(&self) -> bool {
         let launch = self.launch;
-        launch.is_cooperative
-            || launch.beside_host
-            || self.member.peers.is_some()
-            || self.code.polls_global
+        launch.is_cooperative || launch.beside_host || self.member.peers.is_some()
     }
 
     /// Number of clusters of the launch.
@@ -221,6 +224,7 @@ impl<'a> Context<'a> {
             first_use: None,
             timeouts: 0,
             barrier: ClusterBarrier::default(),
+            draws: Draws::default(),
             random,
             starving_since: None,
         }
@@ -229,6 +233,21 @@ impl<'a> Context<'a> {
     /// Coordinates of the CTA with number `rank` of a cluster.
     pub(crate) fn cta_index(&self, cluster: u64, rank: u32) -> [u32; 3] {
         self.launch.cta_index(cluster, rank)
+    }
+
+    /// Of a launch for which some clusters stand: how many run, and for how many of those that draw from a counter at the same time.
+    pub(crate) fn stands_for(&self) -> Option<(u64, u64)> {
+        let running = self.launch.representatives.as_ref()?.len() as u64;
+        let room = self.share(0).residents * u64::from(SM_COUNT) / volume(self.launch.cluster);
+        let clusters = room.min(self.cluster_count());
+        Some((running, clusters.max(running)))
+    }
+
+    /// Do clusters draw from a counter in order of time? Then they run on one thread of the host.
+    pub(crate) fn draws_in_order(&self) -> bool {
+        let mut steps = self.code.steps.iter();
+        let is_timed = self.timing.is_some() && !self.waits_for_others();
+        is_timed && steps.any(|step| matches!(&step.op, Op::Atomic(atomic) if atomic.may_draw()))
     }
 
     /// What a CTA of this cluster has of an SM and of L2, if all SMs have as many CTAs as they hold.

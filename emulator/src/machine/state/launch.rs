@@ -37,7 +37,8 @@ pub struct Launch {
     /// read the model's cycles and nanoseconds. Otherwise clocks count the steps of their warp.
     pub is_timed: bool,
     /// The numbers of the clusters that run, ascending, where some are to stand for all: a launch whose time is modelled, and whose CTAs
-    /// do not wait for each other. What the others would have stored is not stored. `None` runs all.
+    /// do not wait for each other. What the others would have stored is not stored. What they draw from a counter is their share of
+    /// what all would draw. `None` runs all.
     pub representatives: Option<Vec<u64>>,
     /// Optional checks.
     pub checks: Checks,

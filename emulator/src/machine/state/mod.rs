@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod context;
 pub(crate) mod copies;
 pub(crate) mod costs;
+pub(crate) mod draws;
 pub(crate) mod host;
 pub(crate) mod lane_clocks;
 pub(crate) mod launch;

@@ -30,6 +30,8 @@ pub struct Stats {
 pub struct CtaTime {
     /// The number of its cluster.
     pub cluster: u64,
+    /// Numbers that its cluster drew from a counter from which it drew several, as tiles are.
+    pub draws: u64,
     /// From its beginning to the end of its last warp.
     pub cycles: u64,
     /// In which the quarter of the SM that issued the most was issuing.
@@ -111,6 +113,7 @@ impl Counts {
             let ends = cta.warps.iter().map(|warp| warp.time.now);
             CtaTime {
                 cluster: cluster.index,
+                draws: cluster.draws.count,
                 cycles: ends.max().unwrap_or(0),
                 issue_cycles: work.issue(),
                 special_cycles: work.special(),

@@ -1,6 +1,6 @@
 //! What ptxas makes of a kernel with records and without: a timeline of a kernel that spills only because of its records says nothing.
 
-use lowering::trace::TraceOptions;
+use lowering::trace::{TraceLevel, TraceOptions};
 use serde_json::{Value, json};
 
 use crate::harness::Exit;
@@ -60,7 +60,7 @@ pub(super) fn builds(
         let build = Build { plain, traced };
         if build.spills() {
             let display = launch.instance.display();
-            return Err(refused(context, &display, &build));
+            return Err(refused(context, &display, &build, options.level));
         }
         builds.push((path.to_string(), build));
     }
@@ -78,7 +78,7 @@ fn assembled(compiled: &Compiled, toolchain: &Toolchain) -> crate::Result<Option
     Ok(assembled.report.entry(&compiled.info().entry).cloned())
 }
 
-fn refused(context: &Context, kernel: &str, build: &Build) -> Exit {
+fn refused(context: &Context, kernel: &str, build: &Build, level: TraceLevel) -> Exit {
     let remark = Remark::error(format!(
         "`{kernel}` spills {} bytes with records and {} without: its timeline would be that of another kernel",
         spilled(&build.traced),
@@ -88,7 +88,16 @@ fn refused(context: &Context, kernel: &str, build: &Build) -> Exit {
         "{} registers with records, {} without",
         build.traced.registers, build.plain.registers
     ))
-    .with_help("record less: `--level tiles` or `--level partitions`, or fewer marks");
+    .with_help(match level {
+        TraceLevel::Steps => {
+            "record less: `--level tiles` or `--level partitions`, or fewer marks"
+        }
+        TraceLevel::Tiles => "record less: `--level partitions`, or fewer marks",
+        TraceLevel::Partitions => {
+            "a recorder takes three registers, which this kernel does not have: fewer marks, smaller tiles or a variant that \
+             spills nothing; `bench --counters` says at which lines its warps wait"
+        }
+    });
     context.speaker.failure(&remark);
     Exit::Toolchain
 }
