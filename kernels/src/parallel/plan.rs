@@ -304,7 +304,7 @@ impl Planned {
         let [m, n, _] = need.size;
         let [rows, columns] = tile.shape();
         let of_a_rank = m.div_ceil(rows) * n.div_ceil(columns);
-        if rests == 0 || of_a_rank < WAVES * planned.ctas {
+        if rests == 0 || of_a_rank < planned.ctas {
             return planned;
         }
         // What is sent is needed when this rank has multiplied for all others.
@@ -313,7 +313,12 @@ impl Planned {
         let left = until_needed * LATEST - link_us;
         // A link that takes as long as the product is kept just below what it can take.
         let least = link_us - rests as f64 * PIECE_US;
-        let resting = (until_needed * SENDING).min(left).max(least).max(0.0);
+        let spread = if of_a_rank < WAVES * planned.ctas {
+            0.0
+        } else {
+            (until_needed * SENDING).min(left)
+        };
+        let resting = spread.max(least).max(0.0);
         let pause = resting * 1e3 / rests as f64;
         Planned {
             pause: pause as i32,

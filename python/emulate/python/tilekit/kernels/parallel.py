@@ -193,10 +193,11 @@ class Parallel(Ranks):
         waves = _cdiv(of_one * self.ranks, multiprocessors)
         ctas = _cdiv(of_one * self.ranks, waves)
         pause = 0
-        if rests and of_one >= 2 * ctas:
+        if rests and of_one >= ctas:
             until_needed = 2 * (self.ranks - 1) * m * n * k / _OPERATIONS_PER_US
             link_us, of_cta = sent_bytes / BYTES_PER_US, _cdiv(rests, ctas)
-            resting = max(min(until_needed * _SENDING, until_needed * _LATEST - link_us), link_us - of_cta * _PIECE_US)
+            spread = min(until_needed * _SENDING, until_needed * _LATEST - link_us) if of_one >= 2 * ctas else 0
+            resting = max(spread, link_us - of_cta * _PIECE_US)
             pause = int(max(resting, 0) * 1e3 / of_cta)
         memory = self._enough("tiles", x.device, (max(sizes[0], 1), x.dtype), (sizes[1], torch.int64))
         launches = self._count(x.device)
