@@ -114,8 +114,8 @@ fn matmul_block_sparse_bf16(case: &mut Case) -> CaseResult {
     let column = case.input::<i32>("columns", [count.max(1)], move |at| {
         of_blocks.get(at).copied().unwrap_or(0) as i32
     });
+    // No comparison in between: whoever is compared with the kernel starts with a counter of 0 too.
     case.launch(clear_counter, 1, (&counter,))?;
-    case.expect(&counter, |[_]| 0_i64, Exactly)?;
     let tiles = block_rows * n.div_ceil(BN);
     // Fewer programs than tiles, at small sizes too.
     let programs = tiles.div_ceil(3).min(132);

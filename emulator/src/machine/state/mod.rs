@@ -24,3 +24,4 @@ pub(crate) mod timing;
 pub(crate) mod transactions;
 pub(crate) mod units;
 pub(crate) mod warp;
+pub(crate) mod warp_time;

@@ -8,8 +8,8 @@ use crate::machine::state::costs::{
     REMOTE_COPY_BYTES, REMOTE_COPY_LATENCY, REMOTE_LATENCY, REMOTE_STORE_BYTES, SHARED_LATENCY,
     STORE_LATENCY, STORE_READ_LATENCY,
 };
-use crate::machine::state::timing::WarpTime;
 use crate::machine::state::transactions::{SECTOR_BYTES, Wavefronts};
+use crate::machine::state::warp_time::WarpTime;
 
 /// Quarters of an SM, each of which issues the instructions of every fourth warp.
 pub(crate) const QUARTERS: usize = 4;

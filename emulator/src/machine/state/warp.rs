@@ -7,7 +7,7 @@ use crate::machine::state::lane_clocks::LaneClocks;
 use crate::machine::state::linear::Linear;
 use crate::machine::state::peers::Polls;
 use crate::machine::state::products::Products;
-use crate::machine::state::timing::WarpTime;
+use crate::machine::state::warp_time::WarpTime;
 use crate::program::NONE;
 use std::collections::BTreeMap;
 
