@@ -126,7 +126,9 @@ impl<T: Element> EpilogueStore<T> {
     /// Fills the buffer of `group` when it is its turn. All warps of the group call it.
     #[track_caller]
     pub fn fill(self, group: usize, turn: EpilogueTurn, result: Tensor<T>) -> EpilogueTurn {
-        self.fill_by(group, turn, |buffer| buffer.store(result))
+        // No closure: what it records would bear its line and not that of the caller.
+        self.buffer(group, turn.parity).store(result);
+        self.pass_filled(group, turn)
     }
 
     /// The same by `store`, which fills the buffer: part by part, where all of a result at once would take too many registers.
@@ -138,6 +140,12 @@ impl<T: Element> EpilogueStore<T> {
         store: impl FnOnce(Smem<T>),
     ) -> EpilogueTurn {
         store(self.buffer(group, turn.parity));
+        self.pass_filled(group, turn)
+    }
+
+    /// Passes the filled buffer of `group` to the warp that stores it.
+    #[track_caller]
+    fn pass_filled(self, group: usize, turn: EpilogueTurn) -> EpilogueTurn {
         fence_async_shared();
         let filled = self.filled.index(group).arrival();
         filled.by(Arrivers::Warp).arrive();
@@ -154,7 +162,9 @@ impl<T: Element> EpilogueStore<T> {
         map: TensorMap<T>,
         at: impl Coordinates,
     ) -> EpilogueTurn {
-        self.store_by(group, turn, |tile| map.store(at, tile))
+        self.filled.index(group).wait(turn.parity);
+        map.store(at, self.tile(group));
+        self.pass_stored(group, turn)
     }
 
     /// The same by `store`, which issues TMA stores of the buffer, or adds it by TMA.
@@ -167,6 +177,12 @@ impl<T: Element> EpilogueStore<T> {
     ) -> EpilogueTurn {
         self.filled.index(group).wait(turn.parity);
         store(self.tile(group));
+        self.pass_stored(group, turn)
+    }
+
+    /// Passes the buffer that `group` has stored to the group after it.
+    #[track_caller]
+    fn pass_stored(self, group: usize, turn: EpilogueTurn) -> EpilogueTurn {
         tma_store_wait_read(0);
         let next = (group + self.turns.buffers) % self.turns.groups;
         self.ready.index(next).arrive();
