@@ -70,7 +70,7 @@ def check_streams(softmax):
         x.fill_(1.0)
         softmax(x, out)
     side.synchronize()
-    close(out, torch.full_like(out, 1 / 4096), 2e-2, "a launch behind what is under way on its stream")
+    close(out, torch.full_like(out, 1 / 4096), 2e-2, "a launch behind what is queued on its stream")
     out.fill_(float("nan"))
     torch.cuda.synchronize()
     softmax(x, out, stream=side)

@@ -40,7 +40,7 @@ def check_results(softmax, matmul):
 
 
 def check_streams(softmax):
-    """A launch is behind what is under way on torch's current stream, and the default stream does not wait for it."""
+    """A launch is behind what is queued on torch's current stream, and the default stream does not wait for it."""
     side = torch.cuda.Stream()
     x, out = rows(4096)
     torch.cuda.synchronize()
@@ -53,7 +53,7 @@ def check_streams(softmax):
     if done.query():
         sys.exit("WRONG: the launch did not wait for its stream, or was waited for")
     side.synchronize()
-    close(out, torch.full_like(out, 1 / 4096), 2e-2, "a launch behind what is under way on its stream")
+    close(out, torch.full_like(out, 1 / 4096), 2e-2, "a launch behind what is queued on its stream")
 
 
 def check_graph(softmax, matmul):

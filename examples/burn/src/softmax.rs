@@ -55,7 +55,7 @@ fn launch(x: &CubeTensor<CudaRuntime>, out: &CubeTensor<CudaRuntime>) -> Result<
     burn_is_idle(x)?;
     let context: Arc<CudaContext> = CudaContext::new(x.device.index).map_err(said)?;
     let stream = context.default_stream();
-    // SAFETY: the addresses are of contiguous tensors of burn, which are borrowed and alive until the launch has ended; nothing of burn is under way. Both contexts are the GPU's primary one.
+    // SAFETY: the addresses are of contiguous tensors of burn, which are borrowed and alive until the launch has ended; nothing of burn is pending. Both contexts are the GPU's primary one.
     let (queue, x, out) = unsafe {
         (
             Queue::new(
