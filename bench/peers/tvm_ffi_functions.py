@@ -19,24 +19,7 @@ import torch
 import tvm_ffi
 
 import examples_exported as package
-from python_package import BF16, MATMUL, SOFTMAX, Raw, close, loop, matrices, rows, show
-
-
-def check_results(softmax, matmul):
-    for count, cols in ((1, 4096), (7, 4000), (1000, 4096), (33, 8)):
-        x, out = rows(count, cols)
-        if softmax(x, out) is not None:
-            sys.exit("WRONG: a launch returns something")
-        close(out, torch.softmax(x.float(), 1), 2e-2, f"softmax of {count} x {cols}")
-    wide, target = rows(64, 4096)
-    softmax(wide[:, 1024:2048], target[:, 1024:2048])
-    close(target[:, 1024:2048], torch.softmax(wide[:, 1024:2048].float(), 1), 2e-2, "softmax of rows with gaps")
-    if not target[:, :1024].isnan().all() or not target[:, 2048:].isnan().all():
-        sys.exit("WRONG: softmax wrote beside its rows")
-    for shape in ((128, 256, 64), (300, 520, 200), (2048, 2048, 1024)):
-        a, b, c = matrices(*shape)
-        matmul(a, b, c)
-        close(c, a.float() @ b.float().T, 2e-2, f"a product of {shape}")
+from python_package import BF16, MATMUL, SOFTMAX, Raw, check_results, close, loop, matrices, rows, show
 
 
 def check_streams(softmax):

@@ -1,6 +1,8 @@
 //! A softmax by a kernel of TileKit as an operation of burn, beside burn's own and a reference on the CPU. `burn-program` compares, `burn-program time` times both. Ends with 0, with 1 where
 //! results differ, with 106 without a GPU.
 
+#![forbid(unsafe_code)]
+
 mod softmax;
 
 use std::process::ExitCode;
