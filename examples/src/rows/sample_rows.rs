@@ -54,7 +54,8 @@ fn probabilities(rows: usize, cols: usize) -> Vec<f32> {
     let mut all = vec![1.0; rows * stride];
     for (row, elements) in all.chunks_mut(stride).enumerate() {
         let weight = |col: usize| 1 + (row * 31 + col * 7919 + col / 13) % 251;
-        let total: usize = (0..cols).map(weight).sum();
+        let weights: Vec<usize> = (0..cols).map(weight).collect();
+        let total: usize = weights.iter().sum();
         let is_short = row % 5 == 4;
         let scale = UNITS / if is_short { 2 } else { 1 };
         // Every third column has none, and the last one what is left.
@@ -63,7 +64,7 @@ fn probabilities(rows: usize, cols: usize) -> Vec<f32> {
             let share = if col % 3 == 1 {
                 0
             } else {
-                weight(col) * scale / total
+                weights[col] * scale / total
             };
             let units = if col + 1 == cols && !is_short {
                 left
@@ -102,7 +103,7 @@ fn expected(p: &[f32], cols: usize) -> Vec<usize> {
     p.chunks(row_stride(cols)).enumerate().map(of_row).collect()
 }
 
-#[case(sizes(rows = [20], cols = [8192, 5001, 1024, 20, 1]))]
+#[case(sizes(rows = [6], cols = [8192, 5001, 1024, 20, 1]))]
 fn sample_rows_f32(case: &mut Case) -> CaseResult {
     let (rows, cols) = (case.size("rows"), case.size("cols"));
     let stride = row_stride(cols);

@@ -44,14 +44,29 @@ impl Instance {
     }
 }
 
-/// `vector_add<1024>` of `examples::vector_add::vector_add<1024>`: names without their modules.
+/// `vector_add<1024>` of `examples::vector_add::vector_add<1024>`: names without their modules. One pass over bytes: each command writes
+/// the names of all that a package launches, also where nothing is optimised.
 pub(crate) fn display_of(path: &str) -> String {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    let pieces = path.split_inclusive(|c| !is_part(c));
-    let text: String = pieces
-        .map(|piece| piece.rsplit("::").next().unwrap_or(piece))
-        .collect();
-    text.replace(' ', "").replace(',', ", ")
+    let bytes = path.as_bytes();
+    let mut text = String::with_capacity(path.len());
+    let (mut name, mut at) = (0, 0);
+    while at < bytes.len() {
+        let byte = bytes[at];
+        if byte == b':' {
+            name = at + 1;
+        } else if !(byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()) {
+            text.push_str(&path[name..at]);
+            match byte {
+                b' ' => {}
+                b',' => text.push_str(", "),
+                other => text.push(char::from(other)),
+            }
+            name = at + 1;
+        }
+        at += 1;
+    }
+    text.push_str(&path[name..]);
+    text
 }
 
 impl Instance {
