@@ -4,6 +4,7 @@
 //! ```sh
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 check time [NAME]    # so many GPUs, layers whose names contain this
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 ring time            # ring attention
+//! cargo bench -p tilekit-kernels --bench several_gpus -- 2 gathered             # ring attention whose keys are gathered first, and gradients
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 collectives [NAME]   # operations whose names contain this; with `tune` other plans besides
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 parts                # launches of kernels that do a part of an all-reduce
 //! ```
@@ -23,6 +24,7 @@ mod normal;
 mod numbers;
 mod parts;
 mod ring;
+mod ring_backward;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +49,15 @@ fn main() {
         nccl.version()
     );
     let is_word = |word: &&String| {
-        let words = ["check", "time", "ring", "brief", "collectives", "tune"];
+        let words = [
+            "check",
+            "time",
+            "ring",
+            "brief",
+            "gathered",
+            "collectives",
+            "tune",
+        ];
         word.parse::<usize>().is_err() && !word.starts_with('-') && !words.contains(&word.as_str())
     };
     let name = arguments.iter().find(is_word).map_or("", String::as_str);
@@ -56,6 +66,15 @@ fn main() {
     }
     if asked("collectives") {
         return collectives::run(&world, &nccl, name, asked("tune"));
+    }
+    if asked("gathered") {
+        for sequence in &ring::GATHERED {
+            ring::run(&world, &nccl, sequence, 199_999, true);
+        }
+        for sequence in &ring::DIFFERENTIATED {
+            ring_backward::run(&world, &nccl, sequence);
+        }
+        return;
     }
     if asked("ring") {
         for sequence in ring::SMALL.iter().filter(|_| !asked("brief")) {

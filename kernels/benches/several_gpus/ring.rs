@@ -14,13 +14,36 @@ pub(crate) struct Sequence {
     pub(crate) size: [usize; 4],
     pub(crate) causal: bool,
     pub(crate) placement: Placement,
+    pub(crate) change: Change,
 }
+
+/// What the fused kernel does not have: keys before its own position that a query sees, a cap of scores, sinks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    window: Option<usize>,
+    softcap: Option<f32>,
+    sinks: bool,
+}
+
+const NONE: Change = Change {
+    window: None,
+    softcap: None,
+    sinks: false,
+};
 
 const fn sequence(size: [usize; 4], causal: bool, placement: Placement) -> Sequence {
     Sequence {
         size,
         causal,
         placement,
+        change: NONE,
+    }
+}
+
+const fn changed(size: [usize; 4], placement: Placement, change: Change) -> Sequence {
+    Sequence {
+        change,
+        ..sequence(size, true, placement)
     }
 }
 
@@ -59,32 +82,75 @@ pub(crate) const LONG: [Sequence; 17] = [
     sequence([32, 32, 32768, 128], true, Contiguous),
 ];
 
-/// Q, K and V of the whole sequence, `[tokens, heads, depth]`, and what each rank has of them.
-struct Tensors {
-    heads: [usize; 2],
-    tokens: usize,
-    depth: usize,
-    ranks: usize,
-    options: RingOptions<'static>,
-    host: [Vec<bf16>; 3],
-    /// By rank.
-    shards: [Vec<Buffer<bf16>>; 3],
-    out: Vec<Buffer<bf16>>,
-    lse: Vec<Buffer<f32>>,
+const fn window(keys: usize, sinks: bool) -> Change {
+    Change {
+        window: Some(keys),
+        sinks,
+        ..NONE
+    }
 }
 
-fn view(buffer: &Buffer<bf16>, [heads, tokens, depth]: [usize; 3]) -> TensorView<'_, bf16> {
+const fn capped(cap: f32) -> Change {
+    Change {
+        softcap: Some(cap),
+        ..NONE
+    }
+}
+
+/// Those whose K and V are gathered first.
+pub(crate) const GATHERED: [Sequence; 5] = [
+    changed([32, 8, 32768, 128], ZigZag, window(4095, false)),
+    changed([64, 8, 32768, 64], ZigZag, window(127, true)),
+    changed([16, 8, 16384, 256], ZigZag, capped(50.0)),
+    changed([32, 32, 16384, 96], ZigZag, NONE),
+    sequence([32, 32, 16384, 96], false, Contiguous),
+];
+
+/// Those that are differentiated.
+pub(crate) const DIFFERENTIATED: [Sequence; 3] = [
+    sequence([32, 8, 16384, 128], false, Contiguous),
+    sequence([32, 8, 16384, 128], true, ZigZag),
+    changed([32, 8, 32768, 128], ZigZag, window(4095, false)),
+];
+
+/// Q, K and V of the whole sequence, `[tokens, heads, depth]`, and what each rank has of them.
+pub(crate) struct Tensors {
+    pub(crate) heads: [usize; 2],
+    pub(crate) tokens: usize,
+    pub(crate) depth: usize,
+    pub(crate) ranks: usize,
+    pub(crate) options: RingOptions<'static>,
+    pub(crate) host: [Vec<bf16>; 3],
+    /// By rank.
+    pub(crate) shards: [Vec<Buffer<bf16>>; 3],
+    pub(crate) out: Vec<Buffer<bf16>>,
+    pub(crate) lse: Vec<Buffer<f32>>,
+    /// A number for each head on each rank, or none.
+    sinks: Vec<Buffer<f32>>,
+}
+
+pub(crate) fn view(
+    buffer: &Buffer<bf16>,
+    [heads, tokens, depth]: [usize; 3],
+) -> TensorView<'_, bf16> {
     let view = buffer.view([1, heads, tokens, depth]);
     view.with_strides([tokens * heads * depth, depth, heads * depth, 1])
 }
 
+/// That of a head.
+fn sink(head: usize) -> f32 {
+    0.1 * head as f32 - 1.0
+}
+
 impl Tensors {
-    fn new(world: &World, sequence: &Sequence) -> Tensors {
+    pub(crate) fn new(world: &World, sequence: &Sequence) -> Tensors {
         let [heads, kv_heads, tokens, depth] = sequence.size;
         let ranks = world.ranks();
         let options = RingOptions {
             causal: sequence.causal,
             placement: sequence.placement,
+            window: [sequence.change.window, None],
+            softcap: sequence.change.softcap,
             ..RingOptions::default()
         };
         let mut tensors = Tensors {
@@ -97,7 +163,9 @@ impl Tensors {
             shards: [const { Vec::new() }; 3],
             out: Vec::new(),
             lse: Vec::new(),
+            sinks: Vec::new(),
         };
+        let sinks: Vec<f32> = (0..heads).map(sink).collect();
         let nan = bf16::from_f32(f32::NAN);
         for (rank, device) in world.devices().iter().enumerate() {
             for side in 0..3 {
@@ -109,8 +177,22 @@ impl Tensors {
             tensors.out.push(out);
             let lse = Buffer::from_slice(device, &vec![f32::NAN; rows]).unwrap();
             tensors.lse.push(lse);
+            if sequence.change.sinks {
+                let sinks = Buffer::from_slice(device, &sinks).unwrap();
+                tensors.sinks.push(sinks);
+            }
         }
         tensors
+    }
+
+    /// The options of attention of the whole sequence, sinks aside.
+    pub(crate) fn of_one(&self) -> Options<'static> {
+        Options {
+            causal: self.options.causal,
+            window: self.options.window,
+            softcap: self.options.softcap,
+            ..Options::default()
+        }
     }
 
     /// The position of a token of a rank.
@@ -132,53 +214,85 @@ impl Tensors {
     }
 
     fn shard(&self, side: usize, rank: usize) -> Vec<bf16> {
-        let of_token = self.heads[side.min(1)] * self.depth;
+        self.shard_of(&self.host[side], self.heads[side.min(1)], rank)
+    }
+
+    /// What a rank has of a tensor of the whole sequence.
+    pub(crate) fn shard_of(&self, whole: &[bf16], heads: usize, rank: usize) -> Vec<bf16> {
+        let of_token = heads * self.depth;
         let tokens = 0..self.tokens / self.ranks;
-        let of =
-            |token: usize| &self.host[side][self.position(rank, token) * of_token..][..of_token];
+        let of = |token: usize| &whole[self.position(rank, token) * of_token..][..of_token];
         tokens.flat_map(|token| of(token).iter().copied()).collect()
     }
 
-    fn extents(&self, side: usize, tokens: usize) -> [usize; 3] {
+    fn sinks_of_a_part(&self, world: &World) -> Vec<Buffer<f32>> {
+        let heads = self.heads[0] / self.ranks;
+        let part: Vec<f32> = (0..heads).map(sink).collect();
+        let devices = world.devices().iter().take(self.sinks.len());
+        devices
+            .map(|device| Buffer::from_slice(device, &part).unwrap())
+            .collect()
+    }
+
+    pub(crate) fn extents(&self, side: usize, tokens: usize) -> [usize; 3] {
         [self.heads[side.min(1)], tokens, self.depth]
     }
 
-    fn ring(&self, parallel: &Parallel<'_>) {
-        let of_rank = self.tokens / self.ranks;
-        let views = |side: usize| -> Vec<TensorView<'_, bf16>> {
-            let shards = self.shards[side].iter();
-            shards
-                .map(|shard| view(shard, self.extents(side, of_rank)))
-                .collect()
-        };
-        let (q, k, v) = (views(0), views(1), views(2));
-        let out = self.out.iter();
-        let out: Vec<_> = out.map(|out| view(out, self.extents(0, of_rank))).collect();
+    /// A tensor with the heads of Q (side 0) or of K and V on each rank.
+    pub(crate) fn views<'a>(
+        &self,
+        side: usize,
+        shards: &'a [Buffer<bf16>],
+    ) -> Vec<TensorView<'a, bf16>> {
+        let extents = self.extents(side, self.tokens / self.ranks);
+        shards.iter().map(|shard| view(shard, extents)).collect()
+    }
+
+    pub(crate) fn ring(&self, parallel: &Parallel<'_>) {
+        let [q, k, v] = [0, 1, 2].map(|side| self.views(side, &self.shards[side]));
+        let out = self.views(0, &self.out);
         let lse: Vec<_> = self.lse.iter().collect();
-        let called = parallel.ring_attention([&q, &k, &v], &out, &lse, &self.options);
+        let sinks: Vec<_> = self.sinks.iter().collect();
+        let options = RingOptions {
+            sinks: (!sinks.is_empty()).then_some(&sinks[..]),
+            ..self.options
+        };
+        let called = parallel.ring_attention([&q, &k, &v], &out, &lse, &options);
         called.unwrap();
     }
 
     /// A row of the output in f64, and its LSE.
     fn reference(&self, head: usize, position: usize) -> (Vec<f64>, f64) {
         let kv_head = head / (self.heads[0] / self.heads[1]);
-        let seen = if self.options.causal {
+        let end = if self.options.causal {
             position + 1
         } else {
             self.tokens
         };
+        let before = self.options.window[0].unwrap_or(position);
+        let first = position.saturating_sub(before);
         let q = self.row(0, head, position);
         let dot =
             |k: &[bf16]| -> f64 { q.iter().zip(k).map(|(q, k)| q.to_f64() * k.to_f64()).sum() };
         let scale = 1.0 / (self.depth as f64).sqrt();
-        let scores = (0..seen).map(|key| dot(self.row(1, kv_head, key)) * scale);
-        let scores: Vec<f64> = scores.collect();
-        let most = scores.iter().copied().fold(f64::MIN, f64::max);
-        let total: f64 = scores.iter().map(|score| (score - most).exp()).sum();
+        let scores = (first..end).map(|key| dot(self.row(1, kv_head, key)) * scale);
+        let capped = |score: f64| {
+            let cap = self.options.softcap.map(f64::from);
+            cap.map_or(score, |cap| cap * (score / cap).tanh())
+        };
+        let scores: Vec<f64> = scores.map(capped).collect();
+        let sink = if self.sinks.is_empty() {
+            f64::NEG_INFINITY
+        } else {
+            f64::from(sink(head))
+        };
+        let most = scores.iter().copied().fold(sink, f64::max);
+        let of_keys: f64 = scores.iter().map(|score| (score - most).exp()).sum();
+        let total = of_keys + (sink - most).exp();
         let mut out = vec![0.0; self.depth];
         for (key, score) in scores.iter().enumerate() {
             let weight = (score - most).exp() / total;
-            let row = self.row(2, kv_head, key).iter();
+            let row = self.row(2, kv_head, first + key).iter();
             out.iter_mut()
                 .zip(row)
                 .for_each(|(out, v)| *out += weight * v.to_f64());
@@ -208,7 +322,12 @@ impl Tensors {
                     let allowed = 4e-3 + 8e-3 * want.abs();
                     worst = worst.max((got.to_f64() - want).abs() / allowed);
                 }
-                let allowed = 1e-4 + 1e-5 * of_lse.abs();
+                // `tanh.approx` has an error of 2^-11 of the cap.
+                let of_cap = self
+                    .options
+                    .softcap
+                    .map_or(0.0, |cap| f64::from(cap) / 2048.0);
+                let allowed = 1e-4 + 1e-5 * of_lse.abs() + of_cap;
                 worst = worst.max((f64::from(lse[row]) - of_lse).abs() / allowed);
             }
         }
@@ -226,6 +345,8 @@ struct Peers<'w> {
     lse: Buffer<f32>,
     all_q: Vec<Buffer<bf16>>,
     all: [Vec<Buffer<bf16>>; 2],
+    /// Those of the heads that a rank has where heads are divided.
+    sinks: Vec<Buffer<f32>>,
 }
 
 impl<'w> Peers<'w> {
@@ -247,6 +368,7 @@ impl<'w> Peers<'w> {
             lse: Buffer::new(first, rows).unwrap(),
             all_q: gathered(0),
             all: [gathered(1), gathered(2)],
+            sinks: tensors.sinks_of_a_part(world),
         }
     }
 
@@ -268,16 +390,17 @@ impl<'w> Peers<'w> {
             let out = view(&of.out[rank], [of.heads[0] / ranks, of.tokens, of.depth]);
             assert_eq!(of.lse[rank].len(), rows);
             let stream = self.world.stream(rank);
+            let options = self.options(self.sinks.get(rank));
             let called =
-                attention.forward_into(stream, [&q, &k, &v], &out, &of.lse[rank], &self.options());
+                attention.forward_into(stream, [&q, &k, &v], &out, &of.lse[rank], &options);
             called.unwrap();
         }
     }
 
-    fn options(&self) -> Options<'static> {
+    fn options<'a>(&self, sinks: Option<&'a Buffer<f32>>) -> Options<'a> {
         Options {
-            causal: self.tensors.options.causal,
-            ..Options::default()
+            sinks,
+            ..self.tensors.of_one()
         }
     }
 
@@ -286,9 +409,9 @@ impl<'w> Peers<'w> {
         let whole = [&self.all_q[0], &self.all[0][0], &self.all[1][0]];
         let [q, k, v] = [0, 1, 2].map(|side| view(whole[side], of.extents(side, of.tokens)));
         let out = view(&self.out, of.extents(0, of.tokens));
-        let stream = self.world.stream(0);
+        let (stream, options) = (self.world.stream(0), self.options(of.sinks.first()));
         let called =
-            self.attention[0].forward_into(stream, [&q, &k, &v], &out, &self.lse, &self.options());
+            self.attention[0].forward_into(stream, [&q, &k, &v], &out, &self.lse, &options);
         called.unwrap();
     }
 
@@ -310,11 +433,22 @@ impl<'w> Peers<'w> {
             let q = view(&of.shards[0][rank], of.extents(0, of_rank));
             let out = view(&of.out[rank], of.extents(0, of_rank));
             let [k, v] = [0, 1].map(|side| view(&self.all[side][rank], of.extents(1, seen)));
-            let stream = self.world.stream(rank);
+            let (stream, options) = (self.world.stream(rank), self.options(of.sinks.get(rank)));
             let called =
-                attention.forward_into(stream, [&q, &k, &v], &out, &of.lse[rank], &self.options());
+                attention.forward_into(stream, [&q, &k, &v], &out, &of.lse[rank], &options);
             called.unwrap();
         }
+    }
+}
+
+impl Sequence {
+    pub(crate) fn name(&self) -> String {
+        let [heads, kv_heads, tokens, depth] = self.size;
+        let mask = if self.causal { "causal" } else { "full" };
+        let (placement, change) = (self.placement, self.change);
+        format!(
+            "{heads} heads ({kv_heads}), {tokens} tokens, depth {depth}, {mask}, {placement:?}, {change:?}"
+        )
     }
 }
 
@@ -328,14 +462,9 @@ pub(crate) fn longer(sequence: &Sequence, times: usize) -> Sequence {
 }
 
 pub(crate) fn run(world: &World, nccl: &Nccl, sequence: &Sequence, step: usize, times: bool) {
-    let [heads, kv_heads, tokens, depth] = sequence.size;
     let tensors = Tensors::new(world, sequence);
     let parallel = Parallel::new(world);
-    let mask = if sequence.causal { "causal" } else { "full" };
-    print!(
-        "{heads} heads ({kv_heads}), {tokens} tokens, depth {depth}, {mask}, {:?}",
-        sequence.placement
-    );
+    print!("{}", sequence.name());
     // A second time, memory of all ranks is overwritten.
     for _ in 0..2 {
         tensors.ring(&parallel);

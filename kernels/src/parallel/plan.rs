@@ -11,7 +11,7 @@ use crate::products::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use crate::products::few_tiles::FewTile;
 use crate::products::plan::{Instance, MANY, MULTIPROCESSORS, Need, Plan, resident};
 
-use super::across::SLOTS;
+use super::across::{SLOTS, is_in_two_steps, sent_packets};
 use super::check::Kind;
 use super::gather::{PIECE_ROWS, RING, SEGMENT};
 use super::mail::MOST_RANKS;
@@ -191,6 +191,9 @@ const ONE_SHOT: [(usize, usize); 4] = [(16, 8), (32, 8), (64, 8), (128, 6)];
 /// What a launch that copies a matrix takes at least, in microseconds.
 const COPY_US: f64 = 4.0;
 
+/// The way of a word to another rank, its poll and its sum, in microseconds.
+const STEP_US: f64 = START_US[4] - START_US[3];
+
 /// CTAs of a cluster.
 const CLUSTERS: [usize; 4] = [1, 2, 4, 8];
 
@@ -228,7 +231,7 @@ impl Summed {
 
     /// All CTAs of a launch wait for those of other ranks, and so are resident.
     fn one_shot(self) -> impl Iterator<Item = ReducePlan> {
-        let ([m, n, _], peers) = (self.size, self.ranks - 1);
+        let [m, n, _] = self.size;
         let need = Need {
             is_mn_major: self.is_mn_major,
             ..Need::of_16_bits(self.size)
@@ -247,13 +250,19 @@ impl Summed {
             let of_one = SM_90A.sm.shared_bytes as usize / shared_bytes(tile);
             let room = resident(ctas) * self.multiprocessors / MULTIPROCESSORS * of_one.min(2);
             let all = plan.grid.iter().product();
-            // A packet of 8 bytes has two elements.
-            let sent_bytes = 4 * m * n * peers;
+            // The columns of a part are those that one CTA adds up.
+            let of_part = columns / adders(columns, ctas);
+            let sent_bytes = 8 * sent_packets(m * n, of_part, self.ranks);
+            let start_us = if is_in_two_steps(of_part, self.ranks) {
+                START_US[0] + STEP_US
+            } else {
+                START_US[0]
+            };
             (all <= room).then_some(ReducePlan {
                 variant: Variant::OneShot(tile),
                 ctas: all,
                 sent_bytes,
-                modelled_us: plan.microseconds + START_US[0] + sent_bytes as f64 / BYTES_PER_US,
+                modelled_us: plan.microseconds + start_us + sent_bytes as f64 / BYTES_PER_US,
             })
         })
     }

@@ -17,7 +17,7 @@ use tilekit::prelude::*;
 use crate::products::dense::{ManyTile, Multiply, Tiles, rows_of_group};
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth, unit};
-use crate::products::finished::Finished;
+use crate::products::finished::{Finished, store_by_columns};
 use crate::products::form::{Form, Source, block_of, swizzle_of};
 
 use super::gather::flat;
@@ -111,29 +111,35 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
             at = next;
             ready.index(part).wait(parity);
             let buffer = buffer(part);
-            let finish = |sums: Tensor<f32>| {
-                if form.epilogue.is_plain() {
-                    return buffer.store(sums.cast::<T>());
-                }
-                let [place, row, column] = tiles.place(number);
-                if place + 1 < ranks {
+            let [place, row, column] = tiles.place(number);
+            let finished = Finished {
+                first: [row * rows_of_tile + part * tile.rows, column * columns],
+                batch: own,
+                size: [m, n],
+                turned: false,
+                data,
+            };
+            if form.epilogue.is_plain() {
+                let sums = sums.cast::<f32>();
+                if number < of_rank {
                     buffer.store(sums.cast::<T>());
                 } else {
-                    let finished = Finished {
-                        first: [row * rows_of_tile + part * tile.rows, column * columns],
-                        batch: own,
-                        size: [m, n],
-                        turned: false,
-                        data,
-                    };
-                    finished.store(form.epilogue, sums, buffer);
+                    let sums = sums + buffer.load(sums.layout()).cast::<f32>();
+                    buffer.store(sums.cast::<T>());
                 }
-            };
-            let sums = sums.cast::<f32>();
-            if number < of_rank {
-                finish(sums);
             } else {
-                finish(sums + buffer.load(sums.layout()).cast::<f32>());
+                // By columns: what is added and what an epilogue reads for all of a tile do not fit the registers beside its sums.
+                store_by_columns(sums, buffer, |part, range| {
+                    let (mut part, first) = (part, range.start);
+                    if number >= of_rank {
+                        let panel = buffer.slice(1, range);
+                        part += panel.load(part.layout()).cast::<f32>();
+                    }
+                    if place + 1 == ranks {
+                        part = finished.columns(form.epilogue, part, first);
+                    }
+                    part
+                });
             }
             fence_async_shared();
             filled.index(part).arrival().by(Arrivers::Warp).arrive();

@@ -1,5 +1,7 @@
 //! From the sums of a warpgroup to results in shared memory.
 
+use std::ops::Range;
+
 use tilekit::prelude::*;
 
 use super::epilogue::{Data, Epilogue, Place};
@@ -25,6 +27,24 @@ fn width_of(columns: usize) -> usize {
     widths.into_iter().find(fits).unwrap_or(columns)
 }
 
+/// Stores what `finish` makes of the sums, some columns at a time: it gets them and the range of their numbers.
+#[track_caller]
+pub(crate) fn store_by_columns<S: Numeric, O: Numeric>(
+    sums: Tensor<S>,
+    buffer: Smem<O>,
+    finish: impl Fn(Tensor<f32>, Range<usize>) -> Tensor<f32>,
+) {
+    let columns = sums.shape()[1] as usize;
+    let width = width_of(columns);
+    for first in (0..columns).step_by(width) {
+        let range = first..first + width;
+        let part = sums.slice(1, range.clone());
+        let results = finish(part.cast::<f32>(), range.clone());
+        let panel = buffer.slice(1, range);
+        panel.store(results.cast::<O>());
+    }
+}
+
 impl<O: Numeric> Finished<O> {
     /// Stores what the epilogue makes of the sums.
     #[track_caller]
@@ -42,16 +62,22 @@ impl<O: Numeric> Finished<O> {
         if epilogue.is_plain() {
             return buffer.store(sums.cast::<O>());
         }
-        let shape = sums.shape();
-        let [rows, columns] = [shape[0], shape[1]].map(|extent| extent as usize);
-        let width = width_of(columns);
-        for first in (0..columns).step_by(width) {
-            let part = sums.slice(1, first..first + width);
-            let place = self.place(part.layout(), first, [rows, width]);
-            let results = epilogue.finish(part.cast::<f32>(), place);
-            let panel = buffer.slice(1, first..first + width);
-            panel.store(results.cast::<O>());
-        }
+        store_by_columns(sums, buffer, |part, range| {
+            self.columns(epilogue, part, range.start)
+        });
+    }
+
+    /// What the epilogue makes of the sums of columns from `first` on.
+    #[track_caller]
+    pub(crate) fn columns(
+        self,
+        epilogue: impl Epilogue<O>,
+        part: Tensor<f32>,
+        first: usize,
+    ) -> Tensor<f32> {
+        let shape = part.shape();
+        let [rows, width] = [shape[0], shape[1]].map(|extent| extent as usize);
+        epilogue.finish(part, self.place(part.layout(), first, [rows, width]))
     }
 
     /// Where the sums of columns from `first` on stand.

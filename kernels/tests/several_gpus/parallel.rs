@@ -152,6 +152,8 @@ enum By {
     /// That by which sums pass from rank to rank.
     TwoShot,
     All,
+    /// Those of one shot with tiles of so many columns, in clusters of 1 and 2.
+    Columns(usize),
 }
 
 /// M is that of the sum.
@@ -167,6 +169,9 @@ fn reduces<T: Whole>(parallel: &Parallel<'_>, world: &World, (size, lies): Shape
     let is_taken = |at: usize, plan: &ReducePlan| match by {
         By::First => at == 0,
         By::TwoShot => matches!(plan.variant, Variant::TwoShot(_)),
+        By::Columns(columns) => {
+            matches!(plan.variant, Variant::OneShot(tile) if tile.columns == columns && tile.ctas < 4)
+        }
         // Of some twenty tiles some: each takes a second on the emulator.
         By::All => at.is_multiple_of(4) || matches!(plan.variant, Variant::TwoShot(_)),
     };
@@ -250,6 +255,19 @@ fn every_kernel_reduces_few_rows() {
     reduces::<bf16>(&parallel, &world, ([18, 65, 72], lies), By::All);
     let lies = [Wide(7), Rows, Columns];
     reduces::<f16>(&parallel, &world, ([1, 129, 40], lies), By::First);
+}
+
+/// Pieces of the last ranks are empty, full and ragged in turns, and slots are used again.
+#[test]
+fn few_rows_pass_between_four_ranks_in_two_steps() {
+    let world = world(4, 2);
+    let parallel = Parallel::new(&world);
+    for rows in [61, 20, 64, 3] {
+        let shape = ([rows, 72, 40], [Rows, Columns, Wide(3)]);
+        reduces::<bf16>(&parallel, &world, shape, By::Columns(64));
+    }
+    let shape = ([30, 136, 24], [Rows; 3]);
+    reduces::<f16>(&parallel, &world, shape, By::Columns(32));
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn attends<T: Real>(
 #[test]
 fn all_numbers_of_ranks_attend_to_the_whole_sequence() {
     let narrow = [64, 64];
-    for (ranks, tokens) in [(1, 70), (2, 134), (3, 34), (5, 8), (16, 2)] {
+    for (ranks, tokens) in [(1, 70), (2, 134), (3, 34), (4, 38), (5, 8), (16, 2)] {
         let world = world(ranks, ranks as u64);
         let parallel = Parallel::new(&world);
         for (options, lies) in [
