@@ -195,6 +195,45 @@ fn a_rival_that_disagrees_is_named_and_nothing_is_timed() {
     }
 }
 
+/// `out = 2 · x` of rows of 64, whose elements are above -100.
+#[kernel(warps = 1)]
+fn double_set(x: Ptr<i32>, out: Ptr<i32>) {
+    let at = program_id(0) * 64 + arange(0..64, Coalesced);
+    let value = x.at(at).load();
+    device_assert(value > -100, "the element is no poison");
+    out.at(at).store(value * 2);
+}
+
+/// Doubles rows twice, the second time in a chain of its own.
+fn in_two_chains(case: &mut Case) -> CaseResult {
+    let x = case.integers::<i32>("x", [10, 64], -9..9);
+    let between = case.output::<i32>("between", [10, 64]);
+    let out = case.output::<i32>("out", [10, 64]);
+    case.launch(double_rows, grid(10u32), (&x, &between, 64, 64))?;
+    case.expect(&between, |[r, c]| 2 * x[[r, c]], Exactly)?;
+    let arguments = (&between, &out);
+    case.rival("again", Exactly, double_set, grid(10u32), arguments)?;
+    case.launch(double_set, grid(10u32), arguments)?;
+    case.expect(&out, |[r, c]| 4 * x[[r, c]], Exactly)
+}
+
+#[test]
+fn a_launch_that_is_compared_finds_what_earlier_launches_have_left() {
+    for device in devices() {
+        let CaseOutcome { report, result } =
+            run(in_two_chains, &Mode::Bench(Bed::new(&device), quick()));
+        result.expect("poison of an i32 is below -100");
+        let checks = report.timings.iter().map(|timing| {
+            let checks = timing.entrants.iter();
+            checks
+                .filter_map(|entrant| entrant.check.as_deref())
+                .collect()
+        });
+        let checks: Vec<Vec<&str>> = checks.collect();
+        assert_eq!(checks, [vec![], vec!["`between` exact, `out` exact"]]);
+    }
+}
+
 #[test]
 fn rivals_are_left_out_of_a_check() {
     for device in devices() {

@@ -1,19 +1,13 @@
 //! Peers of a launch: made ready, checked against the kernel's own results, and timed with it.
 
 use std::any::Any;
-use std::sync::Arc;
 
 use super::bed::Bed;
 use super::bench::{BenchOptions, Contest, Contestant, Part, Timing, Track};
-use super::compare::{Agreement, Mismatch, compare};
-use super::shape::Shape;
-use super::tensor::Output;
+use super::outputs::Outputs;
 use super::tolerance::Tolerance;
 use crate::code::PreparedLaunch;
-use crate::device::Device;
-use crate::element::DeviceElement;
 use crate::error::{Error, Result};
-use crate::number::Number;
 use crate::peer::{LaunchCopy, Peer, Rivals};
 use crate::stream::Stream;
 
@@ -37,61 +31,6 @@ pub(super) enum Beside {
     },
 }
 
-/// An output of a case, whatever its element type.
-pub(super) trait AnyOutput {
-    /// Forgets what was written to the first copy, on the device where a launch has put it.
-    fn poison(&self, device: &Device) -> Result<()>;
-    /// The elements of the first copy.
-    fn elements(&self, device: &Device) -> Result<Box<dyn Any>>;
-    /// Has nothing been written to the first copy since it was poisoned?
-    fn is_untouched(&self, device: &Device) -> Result<bool>;
-    /// Compares the elements of the first copy with `want`, which are of one earlier call of `elements`.
-    fn compare(&self, device: &Device, want: &dyn Any, tolerance: Tolerance) -> Result<Compared>;
-}
-
-/// Agreement, or how one that does not agree is wrong.
-type Compared = std::result::Result<Agreement, Box<Mismatch>>;
-
-impl<T: DeviceElement> AnyOutput for Output<T> {
-    fn poison(&self, device: &Device) -> Result<()> {
-        self.where_written(device)?.forget()
-    }
-
-    fn elements(&self, device: &Device) -> Result<Box<dyn Any>> {
-        Ok(Box::new(self.where_written(device)?.to_vec_with_poison()?))
-    }
-
-    fn is_untouched(&self, device: &Device) -> Result<bool> {
-        let elements = self.where_written(device)?.to_vec_with_poison()?;
-        Ok(elements.iter().all(|element| element.is_poison()))
-    }
-
-    fn compare(&self, device: &Device, want: &dyn Any, tolerance: Tolerance) -> Result<Compared> {
-        let mut got = self.where_written(device)?.to_vec_with_poison()?;
-        let want: &Vec<T> = want.downcast_ref().expect("elements of this very output");
-        // What neither writes, such as the rest of a padded row, agrees.
-        let zero = T::nearest(Number::Int(0)).expect("every element type has a zero");
-        let untouched = got.iter().zip(want);
-        let untouched: Vec<bool> = untouched
-            .map(|(got, want)| got.is_poison() && want.is_poison())
-            .collect();
-        for (got, _) in got.iter_mut().zip(&untouched).filter(|(_, both)| **both) {
-            *got = zero;
-        }
-        let compared = compare(
-            self.name(),
-            &Shape::from([got.len()]),
-            &got,
-            |[place]| if untouched[place] { zero } else { want[place] },
-            tolerance,
-        );
-        Ok(compared.map_err(|mut mismatch| {
-            mismatch.reshape(self.extents());
-            mismatch
-        }))
-    }
-}
-
 /// Launches that are to be timed, with what is timed beside them.
 pub(super) struct Match<'a> {
     pub(super) bed: &'a Bed,
@@ -105,7 +44,7 @@ pub(super) struct Match<'a> {
     pub(super) parts: Vec<Part<'static>>,
     pub(super) copies: usize,
     pub(super) beside: Vec<Beside>,
-    pub(super) outputs: &'a [Arc<dyn AnyOutput>],
+    pub(super) outputs: &'a Outputs,
 }
 
 impl Match<'_> {
@@ -205,7 +144,7 @@ pub(super) fn in_order(links: Vec<Vec<PreparedLaunch>>) -> LaunchCopy<'static> {
 struct Checker<'a> {
     track: Track<'a>,
     bed: &'a Bed,
-    outputs: &'a [Arc<dyn AnyOutput>],
+    outputs: &'a Outputs,
     results: Vec<Box<dyn Any>>,
 }
 
@@ -214,7 +153,7 @@ impl<'a> Checker<'a> {
         ours: &Contestant<'_>,
         track: Track<'a>,
         bed: &'a Bed,
-        outputs: &'a [Arc<dyn AnyOutput>],
+        outputs: &'a Outputs,
     ) -> Result<Checker<'a>> {
         let mut checker = Checker {
             track,
@@ -229,10 +168,7 @@ impl<'a> Checker<'a> {
     }
 
     fn run(&self, contestant: &Contestant<'_>) -> Result<()> {
-        let device = &self.bed.device;
-        self.outputs
-            .iter()
-            .try_for_each(|output| output.poison(device))?;
+        self.outputs.set_back(&self.bed.device)?;
         (contestant.launch)(self.track.stream(), 0)?;
         self.track.synchronize()
     }
@@ -270,7 +206,12 @@ impl<'a> Checker<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::shape::Shape;
+    use super::super::tensor::Output;
     use super::*;
+    use crate::device::Device;
 
     /// Writes to the outputs whose numbers it has.
     fn writer(device: &Device, outputs: &[(Output<i32>, i32)]) -> Contestant<'static> {
@@ -296,7 +237,9 @@ mod tests {
         let stream = Stream::new(&device).expect("a stream");
         let bed = Bed::new(&device);
         let [c, counter] = ["c", "counter"].map(|name| Output::<i32>::new(name, Shape::from([4])));
-        let all: Vec<Arc<dyn AnyOutput>> = vec![Arc::new(c.clone()), Arc::new(counter.clone())];
+        let mut all = Outputs::default();
+        all.push(Arc::new(c.clone()));
+        all.push(Arc::new(counter.clone()));
         let ours = writer(&device, &[(c.clone(), 7), (counter.clone(), 0)]);
         let checker = Checker::new(&ours, Track::One(&stream), &bed, &all).expect("it runs");
         let check = |outputs: &[(Output<i32>, i32)], is_library| {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::bed::Bed;
 use super::bench::{BenchOptions, Part, Reloaded, Track};
-use super::beside::{AnyOutput, Beside, Match, in_order};
+use super::beside::{Beside, Match, in_order};
+use super::outputs::Outputs;
 use crate::code::{Entry, PreparedLaunch};
 use crate::error::Result;
 use crate::stream::Stream;
@@ -40,6 +41,10 @@ impl Chain {
         self.links.push(link);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
     /// All launches, one after the other, and how many of them overlap the one in front; none if it is empty.
     pub(super) fn into_launches(self) -> Option<(Vec<Vec<PreparedLaunch>>, usize)> {
         let overlapping = self.links.iter().filter(|link| link.overlaps()).count();
@@ -51,7 +56,7 @@ impl Chain {
     pub(super) fn time(
         self,
         (bed, stream, options): (&Bed, &Stream, BenchOptions),
-        outputs: &[Arc<dyn AnyOutput>],
+        outputs: &Outputs,
     ) -> Result<Option<Timing>> {
         // A tensor made between two launches leaves room for fewer copies.
         let Some(copies) = self.links.iter().map(|link| link.copies.len()).min() else {

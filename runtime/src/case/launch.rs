@@ -41,6 +41,7 @@ impl Case {
             modelled: None,
             trace: None,
         };
+        self.keep_outputs()?;
         if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
             self.check_limit(bed)?;
             let compiled = bed.compiler.compile(&report.instance)?;

@@ -15,6 +15,7 @@ mod expect;
 mod instance;
 mod launch;
 mod mapped;
+mod outputs;
 pub(crate) mod parallel;
 mod prepare;
 mod quiet;
@@ -57,8 +58,9 @@ pub use tolerance::Tolerance;
 pub(crate) use tune::{Pick, Ready};
 
 use beginning::Beginning;
-use beside::{AnyOutput, Beside};
+use beside::Beside;
 use chain::Chain;
+use outputs::Outputs;
 use prepare::prepare;
 use ranks_chain::RanksChain;
 
@@ -85,7 +87,7 @@ pub struct Case {
     tensor_bytes: usize,
     /// Kept, because launches are timed after the case function has dropped its own.
     inputs: Vec<Box<dyn Any>>,
-    outputs: Vec<Arc<dyn AnyOutput>>,
+    outputs: Outputs,
     chain: Chain,
     ranks_chain: RanksChain,
     /// The bytes at hand, if comparisons that end well are noted.
@@ -119,7 +121,7 @@ impl Case {
             world: None,
             tensor_bytes: 0,
             inputs: Vec::new(),
-            outputs: Vec::new(),
+            outputs: Outputs::default(),
             chain: Chain::default(),
             ranks_chain: RanksChain::default(),
             compared: None,
@@ -206,6 +208,17 @@ impl Case {
             let _ = output.on_device(&bed.device).and_then(|copy| copy.poison());
         }
         output
+    }
+
+    /// Keeps what earlier launches have left in the outputs, if the next one is the first of those that are timed together.
+    fn keep_outputs(&mut self) -> CaseResult {
+        let begins = self.chain.is_empty() && self.ranks_chain.is_empty();
+        if let (true, false, Mode::Bench(bed, _)) =
+            (begins, self.report.launches.is_empty(), &self.mode)
+        {
+            self.outputs.keep(&bed.device)?;
+        }
+        Ok(())
     }
 
     /// Says how many bytes the work must move between memory and the GPU at least.
@@ -392,7 +405,7 @@ impl Case {
             Mode::Ready { bed, .. } => bed.cache.as_ref(),
             _ => None,
         };
-        let place = self.inputs.len() + self.outputs.len();
+        let place = self.inputs.len() + self.outputs.iter().count();
         match cache {
             Some(cache) => cache.tensor((place, name, shape), make),
             None => (make(shape), false),

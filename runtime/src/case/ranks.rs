@@ -101,6 +101,7 @@ impl Case {
             modelled: None,
             trace: None,
         };
+        self.keep_outputs()?;
         if let (Some(world), Some(bed)) = (self.world()?, self.bed()) {
             self.check_limit(bed)?;
             let compiled = bed.compiler.compile(&report.instance)?;

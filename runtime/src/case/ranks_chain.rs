@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::bed::Bed;
 use super::bench::{BenchOptions, Timing, Track};
-use super::beside::{AnyOutput, Beside, Match};
+use super::beside::{Beside, Match};
+use super::outputs::Outputs;
 use crate::error::Result;
 use crate::peer::Peer;
 use crate::world::{World, WorldLaunch};
@@ -35,7 +36,7 @@ impl RanksChain {
         self,
         (bed, world, options): (&Bed, &Arc<World>, BenchOptions),
         peers: Vec<Peer>,
-        outputs: &[Arc<dyn AnyOutput>],
+        outputs: &Outputs,
     ) -> Result<Option<Timing>> {
         let Some(copies) = self.links.iter().map(|link| link.copies.len()).min() else {
             return Ok(None);

@@ -2,10 +2,10 @@
 
 use std::any::Any;
 use std::fmt::{self, Display};
-use std::sync::Arc;
 
 use super::bench::BenchOptions;
-use super::beside::{AnyOutput, in_order};
+use super::beside::in_order;
+use super::outputs::Outputs;
 use super::space::{Chosen, Space, fault_of, usual};
 use super::{Case, Mode, Sizes};
 use crate::error::{Error, Result};
@@ -92,7 +92,7 @@ impl Case {
 }
 
 /// What launches use, and the tensors that they point to.
-type Used = (Vec<Kept>, Vec<Box<dyn Any>>, Vec<Arc<dyn AnyOutput>>);
+type Used = (Vec<Kept>, Vec<Box<dyn Any>>, Outputs);
 
 /// The launches of one run of a case, whose results were right.
 pub(crate) struct Ready {
