@@ -60,6 +60,10 @@ fn two_variants_are_compared_line_by_line() {
         .tilekit("inspect scale<256> --diff scale")
         .ends_with(2)
         .prints(&["can mean 2 variants"]);
+    package
+        .tilekit("inspect scale<256> --diff kept.json")
+        .ends_with(1)
+        .prints(&["cannot read kept.json"]);
 }
 
 fn git(package: &Package, arguments: &[&str]) -> String {

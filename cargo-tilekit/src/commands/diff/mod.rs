@@ -33,7 +33,7 @@ pub(super) fn diff(
     let old = if let Some(revision) = other.strip_prefix(REVISION) {
         let checkout = revision::Checkout::of(revision, cargo, terminal)?;
         sheet_of(&new.variant, checkout.options(), terminal)?
-    } else if Path::new(other).is_file() {
+    } else if is_file(other) {
         Ok(read(Path::new(other))?)
     } else {
         sheet_of(other, cargo, terminal)?
@@ -50,8 +50,14 @@ pub(super) fn diff(
     Ok(Exit::Success)
 }
 
+/// Is `other` a file? No kernel's name ends as a file's does.
+fn is_file(other: &str) -> bool {
+    let path = Path::new(other);
+    path.extension().is_some_and(|end| end == "json") || path.is_file()
+}
+
 fn old_name(other: &str, old: &Sheet) -> String {
-    if other.starts_with(REVISION) || Path::new(other).is_file() {
+    if other.starts_with(REVISION) || is_file(other) {
         format!("{} of {other}", old.variant)
     } else {
         old.variant.clone()
