@@ -243,6 +243,27 @@ fn rivals_are_left_out_of_a_check() {
     }
 }
 
+/// A reference that nobody is to ask for.
+fn without_reference(case: &mut Case) -> CaseResult {
+    let x = case.integers::<i32>("x", [10, 64], -9..9);
+    let out = case.output::<i32>("out", [10, 64]);
+    case.launch(double_rows, grid(10u32), (&x, &out, 64, 64))?;
+    let want = || -> Vec<i32> { panic!("the reference is computed") };
+    case.expect_all(&out, want, Exactly)
+}
+
+#[test]
+fn a_launch_without_comparison_computes_no_reference() {
+    for device in devices() {
+        let outcome = run(without_reference, &Mode::Launch(Bed::new(&device)));
+        outcome.result.expect("nothing is compared");
+        assert!(outcome.report.launches[0].wall.is_some());
+        let checked = run(without_reference, &check(&device)).result;
+        let line = checked.expect_err("a check compares").to_string();
+        assert!(line.contains("the reference is computed"), "{line}");
+    }
+}
+
 /// A product that the emulator cannot have cuBLAS for.
 fn with_cublas(case: &mut Case) -> CaseResult {
     let x = case.integers::<i32>("x", [10, 64], -9..9);

@@ -63,7 +63,7 @@ fn two_variants_are_compared_line_by_line() {
     package
         .tilekit("inspect scale<256> --diff kept.json")
         .ends_with(1)
-        .prints(&["cannot read kept.json"]);
+        .says(&["kept.json cannot be read"]);
 }
 
 fn git(package: &Package, arguments: &[&str]) -> String {

@@ -15,6 +15,8 @@ pub enum Mode {
     Describe,
     /// To launch and to compare every output with its reference.
     Check(Bed),
+    /// To launch, and to compare nothing. References are not computed.
+    Launch(Bed),
     /// To time the launches, those between two comparisons as one chain. References are not computed.
     Bench(Bed, BenchOptions),
     /// To launch, to compare as `Check` does, and to have the launches ready for being timed beside those of other candidates.

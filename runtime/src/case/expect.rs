@@ -144,7 +144,7 @@ impl Case {
                 ..
             } => bed,
             Mode::Bench(..) => return self.time_chain().map(|()| None),
-            Mode::Describe | Mode::Ready { .. } => return Ok(None),
+            Mode::Describe | Mode::Launch(_) | Mode::Ready { .. } => return Ok(None),
         };
         let got = output.where_written(&bed.device)?.to_vec_with_poison()?;
         let Some(cache) = &bed.cache else {

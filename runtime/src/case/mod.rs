@@ -108,9 +108,10 @@ impl Case {
     pub(crate) fn picking(name: &str, sizes: Sizes, mode: Mode, pick: Pick) -> Result<Case> {
         let stream = match &mode {
             Mode::Describe => None,
-            Mode::Check(bed) | Mode::Bench(bed, _) | Mode::Ready { bed, .. } => {
-                Some(Stream::new(&bed.device)?)
-            }
+            Mode::Check(bed)
+            | Mode::Launch(bed)
+            | Mode::Bench(bed, _)
+            | Mode::Ready { bed, .. } => Some(Stream::new(&bed.device)?),
         };
         Ok(Case {
             name: name.to_string(),
@@ -426,7 +427,10 @@ impl Case {
     fn bed(&self) -> Option<&Bed> {
         match &self.mode {
             Mode::Describe => None,
-            Mode::Check(bed) | Mode::Bench(bed, _) | Mode::Ready { bed, .. } => Some(bed),
+            Mode::Check(bed)
+            | Mode::Launch(bed)
+            | Mode::Bench(bed, _)
+            | Mode::Ready { bed, .. } => Some(bed),
         }
     }
 }

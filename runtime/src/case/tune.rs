@@ -86,7 +86,7 @@ impl Case {
             // What is modelled is launched once.
             Mode::Bench(bed, _) if bed.device.is_modelling() => None,
             Mode::Bench(_, options) | Mode::Ready { options, .. } => Some(*options),
-            Mode::Describe | Mode::Check(_) => None,
+            Mode::Describe | Mode::Check(_) | Mode::Launch(_) => None,
         }
     }
 }

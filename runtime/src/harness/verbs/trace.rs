@@ -166,10 +166,15 @@ impl Traced<'_> {
         bed(self.device, compiler)
     }
 
-    /// Runs the case with records, and checks its results. On a GPU the second of two runs counts: what the first one finds cold is warm.
+    /// Runs the case with records. On a GPU the second of two runs counts: what the first one finds cold is warm. Results are compared there with those of
+    /// the kernel without records ([`overhead`](Self::overhead)), since a reference on the host takes minutes at sizes that a GPU is timed at; on the emulator with the reference.
     fn recorded(&self, replaced: &Replaced) -> Done<CaseReport> {
-        let mode = Mode::Check(self.bed(replaced, true));
-        let times = if self.device.is_cuda() { 2 } else { 1 };
+        let bed = self.bed(replaced, true);
+        let (mode, times) = if self.device.is_cuda() {
+            (Mode::Launch(bed), 2)
+        } else {
+            (Mode::Check(bed), 1)
+        };
         let mut last = None;
         for _ in 0..times {
             let outcome = self.case.entry.run(&self.run.sizes, &mode);
@@ -181,7 +186,7 @@ impl Traced<'_> {
         Ok(last.unwrap_or_default())
     }
 
-    /// Times launches with and without records, interleaved.
+    /// Times launches with and without records, interleaved, after a comparison of their results.
     fn overhead(&self, replaced: &Replaced) -> Done<Option<Overhead>> {
         if !self.device.is_cuda() {
             return Ok(None);
