@@ -104,9 +104,9 @@ def cases():
         yield rows("softmax_cluster", "bf16", (8192, cols), f"{cols}-8", ctas=ctas)
     n, block = 1 << 27, 4096
     tiles = n // block
-    yield case("prefix_sum 2^27 f32", ["clear_tiles", f"prefix_sum-f32-{block}-4-8"],
+    yield case("prefix_sum 2^27 f32", ["clear_tiles", f"prefix_sum-f32-{block}-6-4-2"],
                [buffer("x", "f32", [n]), buffer("words", "i64", [tiles], "scratch"), buffer("ticket", "i32", [1], "scratch"), buffer("out", "f32", [n], "output")],
-               [[-(-tiles // 1024), 1, 1], [tiles, 1, 1]], {"n": n, "tiles": tiles}, 8 * n, ({}, {}))
+               [[-(-tiles // 1024), 1, 1], [2 * 132, 1, 1]], {"n": n, "tiles": tiles}, 8 * n, ({}, {}))
     r, c = 8192, 32000
     yield case(f"cross_entropy {r}x{c} bf16", "cross_entropy-bf16-4-8-8",
                [buffer("x", "bf16", [r, c]), buffer("label", "i32", [r]), buffer("loss", "f32", [r], "output")],

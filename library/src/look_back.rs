@@ -6,6 +6,9 @@ use gluon_lang::lang::prelude::*;
 const HAS_SUM: u32 = 1;
 const HAS_PREFIX: u32 = 2;
 
+/// Tiles that are looked at in a step, at least: as many as arrive while one is read.
+const LEAST_WINDOW: usize = 128;
+
 /// Prefix sums over tiles in one pass, by decoupled look-back (Merrill and Garland, 2016). Each program publishes the sum of its tile, adds
 /// up the sums of the tiles before until it finds one whose prefix is known, and publishes its own prefix.
 ///
@@ -20,6 +23,10 @@ const HAS_PREFIX: u32 = 2;
 /// `words` has a u64 for each tile and `ticket` one i32; all are 0 before each launch, which overwrites them. A program takes its
 /// tile by the ticket, so that it waits for tiles of running programs only: a grid of any size makes progress. One program makes one tile, and all
 /// threads of it call each function.
+///
+/// Where partitions share the work, one of them publishes sums as tiles arrive ([`publish_sum`](LookBack::publish_sum)) and never waits for
+/// another program, and one looks back ([`before`](LookBack::before), [`publish_prefix`](LookBack::publish_prefix)). Such programs are persistent
+/// and take their tiles by [`OrderedTiles`](crate::schedule::OrderedTiles) instead of the ticket.
 ///
 /// State and sum of a tile are one word, accessed atomically, so that relaxed atomics suffice; other accesses are not ordered. Sums are i32,
 /// u32 or f32. Those of f32 depend in their last bits on which prefixes were known, so they differ from run to run.
@@ -49,35 +56,53 @@ impl LookBack {
     /// The sum of all tiles before `tile`, of which `sum` is the sum.
     #[device]
     pub fn exclusive<T: Numeric>(self, tile: Scalar<i32>, sum: Scalar<T>) -> Scalar<T> {
+        self.publish_sum(tile, sum);
+        let before = self.before(tile);
+        self.publish_prefix(tile, before + sum);
+        before
+    }
+
+    /// Publishes the sum of `tile` alone. Programs of later tiles wait for it.
+    #[device]
+    pub fn publish_sum<T: Numeric>(self, tile: Scalar<i32>, sum: Scalar<T>) {
+        self.publish(tile, HAS_SUM, sum);
+    }
+
+    /// Publishes the sum of all tiles up to and with `tile`. Its [sum](LookBack::publish_sum) was published before, in an order that barriers make.
+    #[device]
+    pub fn publish_prefix<T: Numeric>(self, tile: Scalar<i32>, prefix: Scalar<T>) {
+        self.publish(tile, HAS_PREFIX, prefix);
+    }
+
+    /// The sum of all tiles before `tile`. Waits until their sums are published.
+    #[device]
+    pub fn before<T: Numeric>(self, tile: Scalar<i32>) -> Scalar<T> {
         static_assert!(
             T::DTYPE.bits() == 32,
             "the sum of a tile shares a word with its state: expected 32 bits"
         );
+        // Each thread reads the words of other tiles: as many as run at a time take few steps.
+        let window = LEAST_WINDOW.max(32 * self.warps);
+        let lane = arange(0..window, Blocked::new([1], [32], [self.warps], [0]));
         let mut before = scalar(0).cast::<T>();
-        if tile > 0 {
-            self.publish(tile, HAS_SUM, sum);
-            // Each thread reads the word of another tile: as many as run at a time take few steps.
-            let window = 32 * self.warps;
-            let lane = arange(0..window, Blocked::new([1], [32], [self.warps], [0]));
-            let mut last = tile - 1;
-            let mut is_found = scalar(false);
-            while !is_found {
-                let at = last - lane;
-                let is_tile = at >= 0;
-                let words = self.words.at(at).mask(is_tile).relaxed();
-                let words = words.atomic_poll(|word| (word >> 32) != 0).seen();
-                // The nearest tile with a prefix, which has the sums of all before.
-                let is_prefix = is_tile & ((words >> 32) == u64::from(HAS_PREFIX));
-                let nearest = select(is_prefix, lane, window as i32).min(0).scalar();
-                let sums = words.cast::<u32>().bitcast::<T>();
-                before += select(is_tile & (lane <= nearest), sums, scalar(0).cast::<T>())
-                    .sum(0)
-                    .scalar();
-                is_found = nearest < window as i32;
-                last -= window as i32;
-            }
+        let mut last = tile - 1;
+        let mut is_found = tile == 0;
+        while !is_found {
+            let at = last - lane;
+            let is_tile = at >= 0;
+            let words = self.words.at(at).mask(is_tile).relaxed();
+            let words = words.atomic_poll(|word| (word >> 32) != 0).seen();
+            // The nearest tile with a prefix, which has the sums of all before.
+            let is_prefix = is_tile & ((words >> 32) == u64::from(HAS_PREFIX));
+            let nearest = select(is_prefix, lane, window as i32).min(0).scalar();
+            let sums = words.cast::<u32>().bitcast::<T>();
+            before += select(is_tile & (lane <= nearest), sums, scalar(0).cast::<T>())
+                .sum(0)
+                .scalar();
+            // Or the window reaches the first tile: its sum is its prefix.
+            is_found = (nearest < window as i32) | (last < window as i32);
+            last -= window as i32;
         }
-        self.publish(tile, HAS_PREFIX, before + sum);
         before
     }
 

@@ -8,8 +8,8 @@ pub use crate::pipeline::{
     StageMaps, steps_along,
 };
 pub use crate::schedule::{
-    DynamicTile, DynamicTiles, GroupedRows, Listed, RaggedTile, RaggedTiles, Resident, StreamK,
-    StreamKWork, TileScheduler, hilbert,
+    DynamicTile, DynamicTiles, GroupedRows, Listed, OrderedTile, OrderedTiles, RaggedTile,
+    RaggedTiles, Resident, StreamK, StreamKWork, TileScheduler, hilbert,
 };
 pub use crate::{
     GridArrival, GridBarrier, HostFlag, LookBack, NamedTurns, OnlineSoftmax, RowStatistics,

@@ -1,4 +1,4 @@
-//! Prefix sums of a whole array in one pass over it: each program sums its tile, and looks back for the sum of all tiles before.
+//! Prefix sums of a whole array in one pass over it: programs sum tiles as they arrive, and look back for the sum of all tiles before.
 
 use tilekit::prelude::*;
 
@@ -18,9 +18,22 @@ pub fn clear_tiles(words: Ptr<u64>, ticket: Ptr<i32>, tiles: i32) {
     }
 }
 
-/// `out[i] = x[0] + .. + x[i]`, by tiles of `BLOCK` elements, one for each program.
-#[kernel(warps = WARPS, min_ctas_per_sm = CTAS, instances(<f32, 4096, 4, 8>))]
-pub fn prefix_sum<T: Numeric, const BLOCK: usize, const WARPS: usize, const CTAS: usize>(
+/// `out[i] = x[0] + .. + x[i]`, by tiles of `BLOCK` elements. Programs are persistent, `CTAS` to an SM.
+///
+/// Memory stays busy only if enough is under way while a tile waits for those before it. So four partitions work on a ring of `SLOTS` tiles:
+///
+/// 1. One draws tiles, in the order in which slots become free, and loads them by bulk copies.
+/// 2. One adds up each tile as it arrives and publishes its sum. It waits for no other program.
+/// 3. One looks back for the sum of all tiles before, and publishes the tile's prefix.
+/// 4. One scans the tile, which frees its slot, and stores it when the sum of all tiles before is known.
+#[kernel(warps = WARPS, min_ctas_per_sm = CTAS, instances(<f32, 4096, 6, 4, 2>))]
+pub fn prefix_sum<
+    T: Numeric,
+    const BLOCK: usize,
+    const SLOTS: usize,
+    const WARPS: usize,
+    const CTAS: usize,
+>(
     x: Ptr<T>,
     words: Ptr<u64>,
     ticket: Ptr<i32>,
@@ -28,14 +41,120 @@ pub fn prefix_sum<T: Numeric, const BLOCK: usize, const WARPS: usize, const CTAS
     n: i32,
 ) {
     launch_wait();
-    let look_back = LookBack::new(words, ticket, WARPS);
-    let tile = look_back.tile();
-    let at = tile * BLOCK + arange(0..BLOCK, Coalesced);
-    let inside = at < n;
-    let x = x.at(at).mask(inside).other(0).load();
-    let (sums, total) = x.cumsum_with_total(0);
-    let before = look_back.exclusive(tile, total.scalar());
-    out.at(at).mask(inside).store(sums + before);
+    let ring = Smem::<T>::alloc([SLOTS, BLOCK], Swizzled::plain([0]));
+    let loads = Pipeline::new(ring, Producers::Tma, Consumers::warps(2 * WARPS));
+    let receivers = Consumers::warps(2 * WARPS + 1);
+    let tiles = OrderedTiles::new(ticket, cdiv(n, BLOCK), 2 * SLOTS, receivers);
+    let number = || Smem::<T>::alloc([SLOTS, 1], Swizzled::plain([1, 0]));
+    let adding = Producers::Stores { warps: WARPS };
+    let totals = Pipeline::new(number(), adding, Consumers::warps(1));
+    let looking = Producers::Stores { warps: 1 };
+    let befores = Pipeline::new(number(), looking, Consumers::warps(WARPS));
+    let look_back = LookBack::new(words, ticket, 1);
+    let layout = Blocked::new([16 / size_of::<T>()], [32], [WARPS], [0]);
+    let places = |tile: Scalar<i32>| tile * BLOCK + arange(0..BLOCK, layout.clone());
+    // A bulk copy moves whole units of 16 bytes: the last tile is read from memory if it is not whole.
+    let is_whole = |tile: Scalar<i32>| n - tile * BLOCK >= BLOCK;
+    let elements = |slot: Smem<T>, tile: Scalar<i32>| {
+        let mut v = zeros::<T>([BLOCK], layout.clone());
+        if is_whole(tile) {
+            v = slot.load(layout.clone());
+        } else {
+            let at = places(tile);
+            v = x.at(at).mask(at < n).other(0).load();
+        }
+        v
+    };
+
+    let fill = || {
+        let (mut at, mut load) = (tiles.start(), loads.start());
+        let mut tile = scalar(0);
+        while tile < tiles.count() {
+            let _free = loads.wait_released(&load);
+            tile = tiles.draw();
+            at = tiles.send(at, tile);
+            if tile < tiles.count() {
+                let count = select(is_whole(tile), BLOCK as i32, 0);
+                let slot = loads.producer_acquire_bytes(load, count * size_of::<T>());
+                let run = x.bulk(tile * BLOCK).count(count);
+                run.policy(L2Policy::EvictLast).load(slot.tiles, slot.full);
+                load = loads.commit(slot).advance();
+            }
+        }
+    };
+    let add_up = || {
+        let mut tile = tiles.first();
+        let (mut load, mut at) = (loads.start(), totals.start());
+        while tile.number() < tiles.count() {
+            let slot = loads.consumer_wait(load);
+            let total = elements(slot.tiles, tile.number()).sum(0).scalar();
+            load = loads.consumer_release(slot).advance();
+            look_back.publish_sum(tile.number(), total);
+            at = send(totals, at, total);
+            tile = tiles.next(tile);
+        }
+    };
+    let add_before = || {
+        let mut tile = tiles.first();
+        let (mut total, mut at) = (totals.start(), befores.start());
+        while tile.number() < tiles.count() {
+            let before = look_back.before::<T>(tile.number());
+            let (of_tile, next) = receive(totals, total);
+            total = next;
+            look_back.publish_prefix(tile.number(), before + of_tile);
+            at = send(befores, at, before);
+            tile = tiles.next(tile);
+        }
+    };
+    let scan = || {
+        let mut tile = tiles.first();
+        let (mut load, mut at) = (loads.start(), befores.start());
+        while tile.number() < tiles.count() {
+            let slot = loads.consumer_wait(load);
+            let v = elements(slot.tiles, tile.number());
+            load = loads.consumer_release(slot).advance();
+            let sums = v.cumsum(0);
+            let (before, next) = receive(befores, at);
+            at = next;
+            let place = places(tile.number());
+            out.at(place).mask(place < n).store(sums + before);
+            tile = tiles.next(tile);
+        }
+    };
+    warp_specialize()
+        .main(scan)
+        .worker(Warps(WARPS), add_up)
+        .worker(Warps(1), add_before)
+        .worker(Warps(1), fill)
+        .run();
+}
+
+/// Sends one number to the partition that reads `numbers`.
+#[track_caller]
+fn send<T: Numeric>(
+    numbers: Pipeline<Smem<T>>,
+    at: PipelineState,
+    number: Scalar<T>,
+) -> PipelineState {
+    let slot = numbers.producer_acquire(at);
+    slot.tiles.store(full([1], number, one_number()));
+    numbers.commit(slot).advance()
+}
+
+/// Waits for the next one.
+#[track_caller]
+fn receive<T: Numeric>(
+    numbers: Pipeline<Smem<T>>,
+    at: PipelineState,
+) -> (Scalar<T>, PipelineState) {
+    let slot = numbers.consumer_wait(at);
+    let number = slot.tiles.load(one_number()).sum(0).scalar();
+    (number, numbers.consumer_release(slot).advance())
+}
+
+#[track_caller]
+fn one_number() -> Blocked {
+    Blocked::new([1], [32], [num_warps()], [0])
 }
 
 const BLOCK: usize = 4096;
@@ -52,16 +171,21 @@ fn prefix_sum_of<T: Numeric + DeviceElement>(
     let out = case.output::<T>("out", [n]);
     let of_tiles = (&words, &ticket, tiles as i32);
     case.launch(clear_tiles, grid(tiles.div_ceil(CLEARED)), of_tiles)?;
+    let resident = Resident {
+        ctas: case.size("ctas"),
+        cluster: 1,
+    };
     case.launch_programmatic(
-        prefix_sum::<T, BLOCK, 4, 8>,
-        grid(tiles),
+        prefix_sum::<T, BLOCK, 6, 4, 2>,
+        grid(resident.programs(tiles)),
         (x, &words, &ticket, &out, n as i32),
     )?;
     case.moves_bytes(2 * n * size_of::<T>());
     Ok(out)
 }
 
-#[case(sizes(n = [5, 300_001, 1 << 27]))]
+// One program makes all tiles: its ring wraps.
+#[case(sizes(n = [1, 4095, 4097, 100_000, 300_001, 1 << 27], ctas = [264, 264, 264, 1, 3, 264]))]
 fn prefix_sum_f32(case: &mut Case) -> CaseResult {
     let n = case.size("n");
     let x = case.normal::<f32>("x", [n]);
@@ -76,7 +200,7 @@ fn prefix_sum_f32(case: &mut Case) -> CaseResult {
     case.expect_all(&out, reference, sum_tolerance(n))
 }
 
-#[case(sizes(n = [8191, 20_011]))]
+#[case(sizes(n = [8191, 20_011], ctas = [264]))]
 fn prefix_sum_i32(case: &mut Case) -> CaseResult {
     let n = case.size("n");
     let x = case.integers::<i32>("x", [n], -9..10);

@@ -3,12 +3,13 @@
 //!
 //! A scheduler is a value that all partitions use alike. [`GroupedRows`] and [`Listed`] number the tiles, and a program takes every
 //! `num_programs`-th ([`TileScheduler::of_program`]). The others go from one tile to the next: [`DynamicTiles`] draws them from a
-//! counter, [`RaggedTiles`] finds them in groups of different lengths, and [`StreamK`] distributes the steps along K.
+//! counter, [`OrderedTiles`] so that a tile may wait for those before it, [`RaggedTiles`] finds them in groups of different lengths, and [`StreamK`] distributes the steps along K.
 
 mod dynamic;
 mod grid;
 mod grouped_rows;
 mod listed;
+mod ordered;
 mod ragged;
 mod stream_k;
 
@@ -18,6 +19,7 @@ pub use dynamic::{DynamicTile, DynamicTiles};
 pub use grid::Resident;
 pub use grouped_rows::GroupedRows;
 pub use listed::{Listed, hilbert};
+pub use ordered::{OrderedTile, OrderedTiles};
 pub use ragged::{RaggedTile, RaggedTiles};
 pub use stream_k::{StreamK, StreamKWork};
 

@@ -123,6 +123,34 @@ fn prefix_f32(x: Ptr<f32>, out: Ptr<f32>, words: Ptr<u64>, ticket: Ptr<i32>, n: 
     prefix(x, out, words, ticket, n);
 }
 
+/// `out[0]` is the sum of all tiles before `tile`, by one partition.
+#[kernel(warps = 1)]
+fn sum_before(out: Ptr<i32>, words: Ptr<u64>, ticket: Ptr<i32>, tile: i32) {
+    out.store(LookBack::new(words, ticket, 1).before::<i32>(tile));
+}
+
+#[test]
+fn sums_of_all_tiles_before_are_enough_where_no_prefix_is_known() {
+    let device = Device::emulator();
+    for tile in [0, 1, 2, 128, 129, 300] {
+        // The upper half says that the lower one is the sum of a tile alone.
+        let sums: Vec<u64> = (0..tile.max(1))
+            .map(|at| 1 << 32 | (at as u64 + 1))
+            .collect();
+        let words = Buffer::from_slice(&device, &sums).expect("memory of the host");
+        let ticket = Buffer::<i32>::zeros(&device, 1).expect("memory of the host");
+        let out = Buffer::<i32>::zeros(&device, 1).expect("memory of the host");
+        launch(
+            &device,
+            sum_before,
+            grid(1u32),
+            (&out, &words, &ticket, tile),
+        )
+        .expect("it runs");
+        assert_eq!(out.to_vec().expect("it has run"), [tile * (tile + 1) / 2]);
+    }
+}
+
 #[test]
 fn prefix_sums_over_more_tiles_than_a_window() {
     let device = Device::emulator();
