@@ -3,8 +3,8 @@
 //!
 //! ```sh
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 check time [NAME]    # so many GPUs, layers whose names contain this
-//! cargo bench -p tilekit-kernels --bench several_gpus -- 2 ring time            # ring attention
-//! cargo bench -p tilekit-kernels --bench several_gpus -- 2 gathered             # ring attention whose keys are gathered first, and gradients
+//! cargo bench -p tilekit-kernels --bench several_gpus -- 2 ring time            # ring attention; with `brief` fewer sequences, with `causal` those under a causal mask
+//! cargo bench -p tilekit-kernels --bench several_gpus -- 2 gathered             # ring attention whose keys are gathered first, and gradients; with `backward` these alone
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 collectives [NAME]   # operations whose names contain this; with `tune` other plans besides
 //! cargo bench -p tilekit-kernels --bench several_gpus -- 2 parts                # launches of kernels that do a part of an all-reduce
 //! ```
@@ -55,6 +55,8 @@ fn main() {
             "ring",
             "brief",
             "gathered",
+            "backward",
+            "causal",
             "collectives",
             "tune",
         ];
@@ -68,7 +70,7 @@ fn main() {
         return collectives::run(&world, &nccl, name, asked("tune"));
     }
     if asked("gathered") {
-        for sequence in &ring::GATHERED {
+        for sequence in ring::GATHERED.iter().filter(|_| !asked("backward")) {
             ring::run(&world, &nccl, sequence, 199_999, true);
         }
         for sequence in &ring::DIFFERENTIATED {
@@ -84,7 +86,8 @@ fn main() {
         let is_timed = |sequence: &&ring::Sequence| {
             let [heads, kv_heads, tokens, _] = sequence.size;
             let is_brief = heads != 4 * kv_heads && kv_heads * tokens <= 1 << 20;
-            asked("time") && (!asked("brief") || is_brief)
+            let is_asked = !asked("causal") || sequence.causal;
+            asked("time") && is_asked && (!asked("brief") || is_brief)
         };
         for sequence in ring::LONG.iter().filter(is_timed) {
             ring::run(&world, &nccl, sequence, 199_999, true);
