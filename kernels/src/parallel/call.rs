@@ -172,7 +172,7 @@ impl<'w> Parallel<'w> {
 
     /// `C[M, N] = Σ A[M, K] · B[K, N]` over P ranks, each of which has its own A and B and gets the whole sum: the same bits on all of them, in every run.
     ///
-    /// [`reduce_plans`](Parallel::reduce_plans) says which kernel it is. Of few rows each rank sends what it has, rounded to the element type, to all others at once, and all add in f32 in the order of ranks; more of
+    /// [`reduce_plans`](Parallel::reduce_plans) says which kernel it is. Of few rows each rank sends what it has, rounded to the element type, to all others at once, or piece by piece to the rank that adds it and sends the sum, rounded once more, to the others; all add in f32 in the order of ranks; more of
     /// them are added as by [`multiply_scatter`](Parallel::multiply_scatter), for which A and C are copied where their rows are no multiple of P.
     ///
     /// # Errors

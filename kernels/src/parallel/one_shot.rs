@@ -1,7 +1,7 @@
 //! Product and all-reduce of few rows in one kernel: each rank has some of K, and gets all rows of the sum.
 //!
 //! For few rows a product reads its weights once and takes as long as that; what follows is latency. So each CTA multiplies one tile, sends what it has of it to every other rank as soon as its
-//! steps along K are done, and adds what these have (`across.rs`). There is no second launch, no signal and no barrier of the grid: CTAs of one index on all ranks wait for each other alone.
+//! steps along K are done, and adds what these have, among four ranks and more in two steps (`across.rs`). There is no second launch, no signal and no barrier of the grid: CTAs of one index on all ranks wait for each other alone.
 //!
 //! Rows of a tile are columns of C, so that a tile is 64 columns of C by 16 rows or a multiple of that; the CTAs of a cluster share its steps along K.
 

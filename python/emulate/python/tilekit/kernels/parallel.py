@@ -4,7 +4,7 @@
     parallel = Parallel()                            # of the default group, one process a GPU
     h = parallel.all_gather_matmul(x, up)            # x[m, k] of each rank, up[n, k]: [ranks * m, n]
     y = parallel.matmul_reduce_scatter(h, down)      # h[ranks * m, k], down[n, k]: the rows [m, n] of this rank of the sum
-    z = parallel.matmul_all_reduce(h, down)          # h[m, k], down[n, k]: the whole sum [m, n], for few rows in one step
+    z = parallel.matmul_all_reduce(h, down)          # h[m, k], down[n, k]: the whole sum [m, n], for few rows in one kernel
     h = parallel.all_gather_matmul(x, up, bias=b, activation="gelu")
     y = parallel.matmul_reduce_scatter(h, down, residual=r)
 
@@ -143,7 +143,7 @@ class Parallel(Ranks):
     def matmul_all_reduce(
         self, x: torch.Tensor, weight: torch.Tensor, *, bias: torch.Tensor | None = None, residual: torch.Tensor | None = None, activation: str | None = None
     ) -> torch.Tensor:
-        """The sum of `x @ weight.T` over all ranks: the same bits on all of them. Few rows are summed in one step, for which there are kernels of 2, 4 and 8 ranks; more of them are copied where they are no multiple of the ranks."""
+        """The sum of `x @ weight.T` over all ranks: the same bits on all of them. Few rows are summed by one kernel without signals, for which there are kernels of 2, 4 and 8 ranks; more of them are copied where they are no multiple of the ranks."""
         about, added = "matmul_all_reduce", _Added(bias, residual, activation)
         rows, n, k = self._check(about, x, weight)
         out = x.new_empty(rows, n)
