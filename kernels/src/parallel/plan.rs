@@ -296,11 +296,30 @@ pub(super) fn packets(tile: FewTile, ranks: usize, size: [usize; 2]) -> usize {
     SLOTS * ranks * parts_of(tile, size) * packets_of_part(tile)
 }
 
+/// The products of the rows of all ranks as one, if the tile can compute them: a rank's rows begin at a tile, and all of them share B.
+fn whole_product(tile: ManyTile, need: &Need) -> Option<Plan> {
+    let (instance, [m, n, k]) = (Instance::Many(tile), need.size);
+    let rows = tile.shape()[0];
+    Plan::able(instance, need)?;
+    let whole = Need {
+        size: [need.batches * m.next_multiple_of(rows), n, k],
+        batches: 1,
+        ..*need
+    };
+    let plan = Plan::of(instance, &whole);
+    // Loads of boxes that are mostly outside of a matrix are slow.
+    let times = if 2 * m < rows { 2.0 } else { 1.0 };
+    Some(Plan {
+        microseconds: times * plan.microseconds,
+        ..plan
+    })
+}
+
 impl Planned {
-    /// Of the tiles that fit, that with the least time by the model of products, where each rank has a batch of as many products as there are ranks.
+    /// Of the tiles that fit, that with the least time by the model of products.
     pub(super) fn best(kind: Kind, need: &Need, multiprocessors: usize) -> Planned {
         let tiles = MANY.into_iter().filter_map(|tile| kind.fitted(tile));
-        let plans = tiles.filter_map(|tile| Some((tile, Plan::able(Instance::Many(tile), need)?)));
+        let plans = tiles.filter_map(|tile| Some((tile, whole_product(tile, need)?)));
         let best = plans.min_by(|(_, x), (_, y)| x.microseconds.total_cmp(&y.microseconds));
         let (tile, plan) = best.expect("tiles of 128 x 256 take operands of any order");
         let planned = Planned {
@@ -400,6 +419,15 @@ mod tests {
                 assert!(!is_one_shot(&plans([8192, n, k], ranks)[0]), "{n} {k}");
             }
         }
+    }
+
+    /// B is read once for the rows of all ranks: narrow tiles, of which there are enough for all CTAs, took 56 us and wide ones 77.
+    #[test]
+    fn all_ctas_have_tiles_of_few_hundred_rows() {
+        let plans = plans([256, 8192, 4096], 2);
+        let two_shot = plans.iter().find(|plan| !is_one_shot(plan));
+        let two_shot = two_shot.expect("sums of any size pass from rank to rank");
+        assert_eq!(two_shot.ctas, 128, "{two_shot}");
     }
 
     #[test]
