@@ -143,6 +143,10 @@ fn a_ring_is_traced_and_one_stage_is_seen_to_wait() {
     for outside in ["http://", "https://", "src=", "@import"] {
         assert!(!page.contains(outside), "the page asks for {outside}");
     }
+    package
+        .tilekit("trace deep --device emulator --level tiles")
+        .ends_with(0)
+        .prints(&["inside of loops over steps are not recorded"]);
     let small = trace("deep --records 16 --keep last");
     let made = small["summary"]["dropped"].as_u64().expect("a count");
     let all = trace("deep --records 1024");

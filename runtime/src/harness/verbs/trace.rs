@@ -387,6 +387,15 @@ impl Traced<'_> {
             "  kept the {which} {} records of each partition and CTA; {dropped} dropped",
             self.options.records
         );
+        let without = match self.options.level {
+            TraceLevel::Steps => return text,
+            TraceLevel::Tiles => "loops over steps",
+            TraceLevel::Partitions => "partitions",
+        };
+        let _ = writeln!(
+            text,
+            "  waits, copies and products inside of {without} are not recorded, and not counted below: --level steps has them"
+        );
         text
     }
 
