@@ -102,11 +102,11 @@ def cases():
         yield rows("softmax_bulk", "bf16", (8192, cols), f"32768-{ctas}-8-8", ctas=ctas)
     for cols, ctas in ((65536, 4), (262144, 8)):
         yield rows("softmax_cluster", "bf16", (8192, cols), f"{cols}-8", ctas=ctas)
-    n, block = 1 << 27, 4096
+    n, block = 1 << 27, 8192
     tiles = n // block
-    yield case("prefix_sum 2^27 f32", ["clear_tiles", f"prefix_sum-f32-{block}-6-4-2"],
+    yield case("prefix_sum 2^27 f32", ["clear_tiles", f"prefix_sum-f32-{block}-6-8-1"],
                [buffer("x", "f32", [n]), buffer("words", "i64", [tiles], "scratch"), buffer("ticket", "i32", [1], "scratch"), buffer("out", "f32", [n], "output")],
-               [[-(-tiles // 1024), 1, 1], [2 * 132, 1, 1]], {"n": n, "tiles": tiles}, 8 * n, ({}, {}))
+               [[-(-tiles // 1024), 1, 1], [132, 1, 1]], {"n": n, "tiles": tiles}, 8 * n, ({}, {}))
     r, c = 8192, 32000
     yield case(f"cross_entropy {r}x{c} bf16", "cross_entropy-bf16-4-8-8",
                [buffer("x", "bf16", [r, c]), buffer("label", "i32", [r]), buffer("loss", "f32", [r], "output")],

@@ -25,8 +25,8 @@ pub fn clear_tiles(words: Ptr<u64>, ticket: Ptr<i32>, tiles: i32) {
 /// 1. One draws tiles, in the order in which slots become free, and loads them by bulk copies.
 /// 2. One adds up each tile as it arrives and publishes its sum. It waits for no other program.
 /// 3. One looks back for the sum of all tiles before, and publishes the tile's prefix.
-/// 4. One scans the tile, which frees its slot, and stores it when the sum of all tiles before is known.
-#[kernel(warps = WARPS, min_ctas_per_sm = CTAS, instances(<f32, 4096, 6, 4, 2>))]
+/// 4. One scans the tile, which frees its slot, and stores it when the next one is scanned and the sum of all tiles before is known.
+#[kernel(warps = WARPS, min_ctas_per_sm = CTAS, instances(<f32, 8192, 6, 8, 1>))]
 pub fn prefix_sum<
     T: Numeric,
     const BLOCK: usize,
@@ -107,25 +107,36 @@ pub fn prefix_sum<
         }
     };
     let scan = || {
-        let mut tile = tiles.first();
         let (mut load, mut at) = (loads.start(), befores.start());
+        let store = |tile: Scalar<i32>, sums: Tensor<T>, at: PipelineState| {
+            let (before, next) = receive(befores, at);
+            let place = places(tile);
+            out.at(place).mask(place < n).store(sums + before);
+            next
+        };
+        // Sums stay in registers until the next tile is scanned: its slot is free before this one's place is known.
+        let (mut held, mut of) = (zeros::<T>([BLOCK], layout.clone()), scalar(-1));
+        let mut tile = tiles.first();
         while tile.number() < tiles.count() {
             let slot = loads.consumer_wait(load);
             let v = elements(slot.tiles, tile.number());
             load = loads.consumer_release(slot).advance();
             let sums = v.cumsum(0);
-            let (before, next) = receive(befores, at);
-            at = next;
-            let place = places(tile.number());
-            out.at(place).mask(place < n).store(sums + before);
+            if of >= 0 {
+                at = store(of, held, at);
+            }
+            (held, of) = (sums, tile.number());
             tile = tiles.next(tile);
+        }
+        if of >= 0 {
+            let _end = store(of, held, at);
         }
     };
     warp_specialize()
         .main(scan)
-        .worker(Warps(WARPS), add_up)
-        .worker(Warps(1), add_before)
-        .worker(Warps(1), fill)
+        .worker(Warps(WARPS).registers(72), add_up)
+        .worker(Warps(1).registers(40), add_before)
+        .worker(Warps(1).registers(40), fill)
         .run();
 }
 
@@ -157,7 +168,7 @@ fn one_number() -> Blocked {
     Blocked::new([1], [32], [num_warps()], [0])
 }
 
-const BLOCK: usize = 4096;
+const BLOCK: usize = 8192;
 
 /// Clears the tiles and launches; the sums.
 fn prefix_sum_of<T: Numeric + DeviceElement>(
@@ -176,7 +187,7 @@ fn prefix_sum_of<T: Numeric + DeviceElement>(
         cluster: 1,
     };
     case.launch_programmatic(
-        prefix_sum::<T, BLOCK, 6, 4, 2>,
+        prefix_sum::<T, BLOCK, 6, 8, 1>,
         grid(resident.programs(tiles)),
         (x, &words, &ticket, &out, n as i32),
     )?;
@@ -185,7 +196,7 @@ fn prefix_sum_of<T: Numeric + DeviceElement>(
 }
 
 // One program makes all tiles: its ring wraps.
-#[case(sizes(n = [1, 4095, 4097, 100_000, 300_001, 1 << 27], ctas = [264, 264, 264, 1, 3, 264]))]
+#[case(sizes(n = [1, 8191, 8193, 100_000, 300_001, 1 << 27], ctas = [132, 132, 132, 1, 3, 132]))]
 fn prefix_sum_f32(case: &mut Case) -> CaseResult {
     let n = case.size("n");
     let x = case.normal::<f32>("x", [n]);
@@ -200,7 +211,7 @@ fn prefix_sum_f32(case: &mut Case) -> CaseResult {
     case.expect_all(&out, reference, sum_tolerance(n))
 }
 
-#[case(sizes(n = [8191, 20_011], ctas = [264]))]
+#[case(sizes(n = [8191, 40_011], ctas = [132]))]
 fn prefix_sum_i32(case: &mut Case) -> CaseResult {
     let n = case.size("n");
     let x = case.integers::<i32>("x", [n], -9..10);
