@@ -594,18 +594,30 @@ fn a_wait_past_the_limit_ends_the_kernel_and_says_what_is_late() {
 
 #[test]
 fn a_rank_whose_part_of_few_rows_is_late_is_named() {
-    // A GPU is of no more use to the process behind a trap.
-    let world = emulated(2, 0);
-    let parallel = Parallel::new(&world).with_limit(Duration::from_nanos(1));
-    let of = |shape: [usize; 2]| Matrices::<bf16>::new(&world, shape, Rows, 1);
-    let (a, b, c) = (of([3, 24]), of([24, 40]), of([3, 40]));
-    let ended = parallel.multiply_reduce(&a.views(), &b.views(), &c.views());
-    let ended = ended.and_then(|()| Ok(world.synchronize()?));
-    ended.expect_err("a rank takes longer");
-    let said = [0, 1].map(|rank| world.late(rank).read(0..1).unwrap()[0]);
-    // Each waits for the other.
-    let is_named = |rank: usize| said[rank] == (1 - rank as i64) << 32 | 1;
-    assert!(is_named(0) || is_named(1), "{said:?}");
+    // Between four ranks in two steps.
+    for (ranks, rows, columns) in [(2, 3, 16), (4, 61, 64)] {
+        // A GPU is of no more use to the process behind a trap.
+        let world = emulated(ranks, 0);
+        let parallel = Parallel::new(&world).with_limit(Duration::from_nanos(1));
+        let of = |shape: [usize; 2]| Matrices::<bf16>::new(&world, shape, Rows, 1);
+        let (a, b, c) = (of([rows, 24]), of([24, 40]), of([rows, 40]));
+        let (of_a, of_b, of_c) = (a.views(), b.views(), c.views());
+        let plans = parallel.reduce_plans(&of_a, &of_b, &of_c).unwrap();
+        let is_taken = |plan: &&ReducePlan| matches!(plan.variant, Variant::OneShot(tile) if tile.columns == columns);
+        let plan = plans.iter().find(is_taken).unwrap();
+        let options = Options::default();
+        let ended = parallel.multiply_reduce_planned([&of_a, &of_b], &of_c, &options, plan);
+        let ended = ended.and_then(|()| Ok(world.synchronize()?));
+        ended.expect_err("a rank takes longer");
+        let said = (0..ranks).map(|rank| world.late(rank).read(0..1).unwrap()[0]);
+        let said: Vec<i64> = said.collect();
+        // Each waits for another.
+        let is_named = |rank: usize| {
+            let named = said[rank] >> 32;
+            said[rank] & 0xffff_ffff == 1 && named != rank as i64 && named < ranks as i64
+        };
+        assert!((0..ranks).any(is_named), "{said:?}");
+    }
 }
 
 #[test]
