@@ -19,7 +19,7 @@ use super::chosen::{ACTIVATIONS, Chosen};
 use super::gather::gather_product;
 use super::launch::{OfRank, arguments};
 use super::one_shot::{OneShotForm, product_one_shot};
-use super::plan::packets;
+use super::plan::{UNTIL_STORED, packets};
 use super::scatter::product_scatter;
 
 /// What a case multiplies on each rank, and what it gets.
@@ -286,13 +286,17 @@ fn adds<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: bool>(
         is_batched: true,
         ..Side::default()
     };
-    for _ in 0..case.size("launches") {
+    for launch in 0..case.size("launches") {
         let kernel = fixed(product_scatter::<T, E, TO_ALL>, form);
+        let pause = [PAUSE, UNTIL_STORED][launch % 2];
         case.launch_on_ranks(kernel, grid(case.size("ctas")), |rank| {
             let a = OfRanks::<T>::by_ranks(of.a[rank].view(), [ranks, m, k]);
             let b = in_rows(of.b[rank].view(), [n, k]);
             let c = OfRanks::<T>::by_ranks(of.c[rank].view(), [of_c(ranks), m, n]);
-            let of_rank = of.of_rank(rank, &memory);
+            let of_rank = OfRank {
+                pause,
+                ..of.of_rank(rank, &memory)
+            };
             let added = (&of.residual[rank], pitch::<T>(n) as i32, &of.bias[rank]);
             arguments!([a, b, c], (added.0, added.1, added.2), &memory, of_rank)
         })?;

@@ -132,13 +132,16 @@ fn share_of_others(ranks: usize) -> f64 {
 /// Tiles of a rank's rows that each CTA computes at least where sending is spread: where there are fewer, what is sent is needed sooner than that.
 const WAVES: usize = 2;
 
+/// In place of a rest: until a piece has been stored, so that a link that is busy all the time has no more of a CTA to do than that piece.
+pub(super) const UNTIL_STORED: i32 = -1;
+
 /// How a product over ranks is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Planned {
     pub(super) tile: ManyTile,
     /// CTAs on each of the ranks.
     pub(super) ctas: usize,
-    /// Nanoseconds for which a warp that sends rests behind each piece.
+    /// Nanoseconds for which a warp that sends rests behind each piece, or [`UNTIL_STORED`].
     pub(super) pause: i32,
     /// What the product takes by the model.
     product_us: f64,
@@ -279,14 +282,18 @@ impl Summed {
         };
         let planned = Planned::best(Kind::Reduce, &need, self.multiprocessors);
         let sent_bytes = 4 * m * n * peers / self.ranks;
-        // Sums are hidden, and some of the results are not (`bench/results/several_gpus.md`).
+        // Sums are hidden, and some of the results are not (`bench/results/several_gpus.md`); of products of one wave of tiles nothing is.
         let link_us = sent_bytes as f64 / BYTES_PER_US;
+        let [rows, columns] = planned.tile.shape();
+        let tiles = self.ranks * need.size[0].div_ceil(rows) * n.div_ceil(columns);
+        let waves = tiles as f64 / planned.ctas as f64;
+        let behind_us = link_us * (1.0 / waves).clamp(0.25, 1.0);
         let copies_us = if is_even { 0.0 } else { 2.0 * COPY_US };
         ReducePlan {
             variant: Variant::TwoShot(planned.tile),
             ctas: planned.ctas,
             sent_bytes,
-            modelled_us: START_US[2] + planned.product_us.max(link_us) + link_us / 4.0 + copies_us,
+            modelled_us: START_US[2] + planned.product_us.max(link_us) + behind_us + copies_us,
         }
     }
 }
@@ -307,8 +314,8 @@ fn whole_product(tile: ManyTile, need: &Need) -> Option<Plan> {
         ..*need
     };
     let plan = Plan::of(instance, &whole);
-    // Loads of boxes that are mostly outside of a matrix are slow.
-    let times = if 2 * m < rows { 2.0 } else { 1.0 };
+    // Loads of boxes half of which are outside of a matrix are slow.
+    let times = if 2 * m <= rows { 2.0 } else { 1.0 };
     Some(Plan {
         microseconds: times * plan.microseconds,
         ..plan
@@ -339,15 +346,24 @@ impl Planned {
         let until_needed = plan.microseconds * share_of_others(need.batches);
         let link_us = kind.sent_bytes(need) as f64 / BYTES_PER_US;
         let left = until_needed * LATEST - link_us;
-        // A link that takes as long as the product is kept just below what it can take.
-        let least = link_us - rests as f64 * PIECE_US;
         let spread = if of_a_rank < WAVES * planned.ctas {
             0.0
         } else {
             (until_needed * SENDING).min(left)
         };
-        let resting = spread.max(least).max(0.0);
-        let pause = resting * 1e3 / rests as f64;
+        let pause = match kind {
+            // A link that takes as long as the product is kept just below what it can take.
+            Kind::Gather => spread.max(link_us - rests as f64 * PIECE_US),
+            // Sums have no time for that: a tile is sent once it is done, from the buffer of the next one.
+            Kind::Scatter | Kind::Reduce if left <= 0.0 => {
+                return Planned {
+                    pause: UNTIL_STORED,
+                    ..planned
+                };
+            }
+            Kind::Scatter | Kind::Reduce => spread,
+        };
+        let pause = pause.max(0.0) * 1e3 / rests as f64;
         Planned {
             pause: pause as i32,
             ..planned
@@ -397,16 +413,18 @@ mod tests {
 
     /// Rests that were measured to be the best of six, where the link takes 0.7 of the product's time, and those where there is time enough.
     #[test]
-    fn senders_rest_even_where_the_link_is_busy_all_the_time() {
-        let pause = |size, batches| {
+    fn senders_of_rows_rest_even_where_the_link_is_busy_all_the_time() {
+        let pause = |kind, size, batches| {
             let need = Need {
                 batches,
                 ..Need::of_16_bits(size)
             };
-            Planned::best(Kind::Gather, &need, 132).pause
+            Planned::best(kind, &need, 132).pause
         };
-        assert!((1600..2000).contains(&pause([2048, 2560, 8192], 4)));
-        assert!((2500..4500).contains(&pause([4096, 5120, 8192], 2)));
+        assert!((1600..2000).contains(&pause(Kind::Gather, [2048, 2560, 8192], 4)));
+        assert!((2500..4500).contains(&pause(Kind::Gather, [4096, 5120, 8192], 2)));
+        assert_eq!(pause(Kind::Scatter, [2048, 8192, 2048], 4), UNTIL_STORED);
+        assert!(pause(Kind::Scatter, [2048, 8192, 7168], 4) > 2500);
     }
 
     #[test]
@@ -428,6 +446,12 @@ mod tests {
         let two_shot = plans.iter().find(|plan| !is_one_shot(plan));
         let two_shot = two_shot.expect("sums of any size pass from rank to rank");
         assert_eq!(two_shot.ctas, 128, "{two_shot}");
+    }
+
+    /// 45 and not 64 us: a launch of one wave of tiles hides nothing of what it sends.
+    #[test]
+    fn tiles_that_are_half_outside_are_not_taken_for_a_hundred_rows() {
+        assert!(is_one_shot(&plans([128, 8192, 4096], 2)[0]));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) const PIECES: usize = 8;
 ///
 /// `staged` has `groups * rows` by `columns` elements for each tile of `[M, N]` and each rank but one, with `TO_ALL` twice as many. `flags` has a number for each rank at most, and
 /// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank. A wait for other ranks
-/// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each part of a tile.
+/// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each part of a tile, or waits until it is stored if `pause` is below 0.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
 pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: bool>(
     #[fixed] form: Form<ManyTile, E>,
@@ -99,7 +99,11 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
         for piece in 0..PIECES {
             let from = flat(buffer).slice(1, piece * each..(piece + 1) * each);
             place.bulk(piece * each).store(from);
-            mail.rest(pause);
+            if pause < 0 {
+                tma_store_wait(0);
+            } else {
+                mail.rest(pause);
+            }
         }
     };
     let buffer = |part: usize| buffers.index(part).reshape([tile.rows, columns]);

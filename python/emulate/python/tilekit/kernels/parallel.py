@@ -124,7 +124,7 @@ class Parallel(Ranks):
         others = self.ranks - 1
         elements = others * blocks * steps * tile.groups * tile.rows * DEPTH
         flags = MOST_RANKS + others * blocks * _cdiv(steps, SEGMENT)
-        self._launch(tile, (x, x, weight), out.view(self.ranks, m, n), added, (elements, flags), (m, n, k), others * _cdiv(m, 64) * steps, 2 * others * m * k)
+        self._launch(tile, (x, x, weight), out.view(self.ranks, m, n), added, (elements, flags), (m, n, k), others * _cdiv(m, 64) * steps, 2 * others * m * k, True)
         return out
 
     def matmul_reduce_scatter(
@@ -183,9 +183,9 @@ class Parallel(Ranks):
         tile = self._tile(about, name, x.dtype, added, [m, n])
         tiles = (self.ranks - 1) * _cdiv(m, tile.groups * tile.rows) * _cdiv(n, tile.columns)
         sizes = (times * tiles * tile.groups * tile.rows * tile.columns, MOST_RANKS + times * tiles * tile.groups)
-        self._launch(tile, (x.view(self.ranks, m, k), weight), out, added, sizes, (m, n, k), tiles * 8, 2 * times * (self.ranks - 1) * m * n)
+        self._launch(tile, (x.view(self.ranks, m, k), weight), out, added, sizes, (m, n, k), tiles * 8, 2 * times * (self.ranks - 1) * m * n, False)
 
-    def _launch(self, tile: _Tile, factors: tuple[torch.Tensor, ...], out: torch.Tensor, added: _Added, sizes: tuple[int, int], size: tuple[int, int, int], rests: int, sent_bytes: int) -> None:
+    def _launch(self, tile: _Tile, factors: tuple[torch.Tensor, ...], out: torch.Tensor, added: _Added, sizes: tuple[int, int], size: tuple[int, int, int], rests: int, sent_bytes: int, is_gathered: bool) -> None:
         """As `Planned::best` of `kernels/src/parallel/plan.rs`: the fewest CTAs with as many waves, and rests that spread what is sent."""
         x, (m, n, k) = factors[0], size
         multiprocessors = torch.cuda.get_device_properties(x.device).multi_processor_count
@@ -196,9 +196,12 @@ class Parallel(Ranks):
         if rests and of_one >= ctas:
             until_needed = 2 * (self.ranks - 1) * m * n * k / _OPERATIONS_PER_US
             link_us, of_cta = sent_bytes / BYTES_PER_US, _cdiv(rests, ctas)
-            spread = min(until_needed * _SENDING, until_needed * _LATEST - link_us) if of_one >= 2 * ctas else 0
-            resting = max(spread, link_us - of_cta * _PIECE_US)
+            left = until_needed * _LATEST - link_us
+            spread = min(until_needed * _SENDING, left) if of_one >= 2 * ctas else 0
+            resting = max(spread, link_us - of_cta * _PIECE_US) if is_gathered else spread
             pause = int(max(resting, 0) * 1e3 / of_cta)
+            # A link that is busy all the time: a warp waits until each piece of a sum is stored.
+            pause = pause if is_gathered or left > 0 else -1
         memory = self._enough("tiles", x.device, (max(sizes[0], 1), x.dtype), (sizes[1], torch.int64))
         launches = self._count(x.device)
         (elements, flags), (elements_of, flags_of) = memory.parts, memory.of_ranks
