@@ -70,12 +70,12 @@ pub fn prefix_sum<
         let (mut at, mut load) = (tiles.start(), loads.start());
         let mut tile = scalar(0);
         while tile < tiles.count() {
-            let _free = loads.wait_released(&load);
+            let _free = loads.wait_released(&load); // mutate: equivalent(mbarrier.wait): a tile that is drawn earlier waits for its slot below
             tile = tiles.draw();
-            at = tiles.send(at, tile);
+            at = tiles.send(at, tile); // mutate: equivalent(bar.warp.sync, fence.proxy.async): the first lane alone stores the number and arrives, and no copy reads it
             if tile < tiles.count() {
                 let count = select(is_whole(tile), BLOCK as i32, 0);
-                let slot = loads.producer_acquire_bytes(load, count * size_of::<T>());
+                let slot = loads.producer_acquire_bytes(load, count * size_of::<T>()); // mutate: equivalent(mbarrier.wait): the slot was waited for before the tile was drawn
                 let run = x.bulk(tile * BLOCK).count(count);
                 run.policy(L2Policy::EvictLast).load(slot.tiles, slot.full);
                 load = loads.commit(slot).advance();
@@ -90,7 +90,7 @@ pub fn prefix_sum<
             let total = elements(slot.tiles, tile.number()).sum(0).scalar();
             load = loads.consumer_release(slot).advance();
             look_back.publish_sum(tile.number(), total);
-            at = send(totals, at, total);
+            at = send(totals, at, total); // mutate: equivalent(bar.warp.sync, fence.proxy.async): as above
             tile = tiles.next(tile);
         }
     };
@@ -102,7 +102,7 @@ pub fn prefix_sum<
             let (of_tile, next) = receive(totals, total);
             total = next;
             look_back.publish_prefix(tile.number(), before + of_tile);
-            at = send(befores, at, before);
+            at = send(befores, at, before); // mutate: equivalent(bar.warp.sync, fence.proxy.async): as above
             tile = tiles.next(tile);
         }
     };
@@ -196,7 +196,7 @@ fn prefix_sum_of<T: Numeric + DeviceElement>(
 }
 
 // One program makes all tiles: its ring wraps.
-#[case(sizes(n = [1, 8191, 8193, 100_000, 300_001, 1 << 27], ctas = [132, 132, 132, 1, 3, 132]))]
+#[case(sizes(n = [1, 8191, 8193, 200_000, 300_001, 1 << 27], ctas = [132, 132, 132, 1, 3, 132]))]
 fn prefix_sum_f32(case: &mut Case) -> CaseResult {
     let n = case.size("n");
     let x = case.normal::<f32>("x", [n]);
@@ -211,7 +211,7 @@ fn prefix_sum_f32(case: &mut Case) -> CaseResult {
     case.expect_all(&out, reference, sum_tolerance(n))
 }
 
-#[case(sizes(n = [8191, 40_011], ctas = [132]))]
+#[case(sizes(n = [8191, 200_001], ctas = [132, 1]))]
 fn prefix_sum_i32(case: &mut Case) -> CaseResult {
     let n = case.size("n");
     let x = case.integers::<i32>("x", [n], -9..10);
