@@ -158,6 +158,40 @@ fn factors_and_results_lie_in_any_way() {
 }
 
 #[test]
+fn rows_that_begin_anywhere_are_copied_for_kernels_that_want_others() {
+    let device = Device::emulator();
+    let size = [17, 9, 31];
+    let mut instances = INSTANCES.into_iter();
+    let mapped = instances.find(|instance| matches!(instance, Instance::Few(_)));
+    let mut dispatch = Dispatch::default();
+    dispatch.set(&Need::of_16_bits(size), mapped.expect("few tiles"));
+    let products = Products::with_dispatch(&device, dispatch);
+    let all = [Lies::Rows, Lies::Columns, Lies::Part(3, 5), Lies::Spread];
+    for lies in all {
+        check::<bf16>(&products, &device, size, [lies, Lies::Rows, Lies::Rows]);
+        check::<f16>(&products, &device, size, [Lies::Part(1, 1), lies, lies]);
+    }
+}
+
+/// Parts of lines of a tile that are loaded 2, 4 and 8 elements at a time, from steps along K that end within a tile.
+#[test]
+fn rows_that_begin_anywhere_are_taken_where_they_are() {
+    let device = Device::emulator();
+    let products = Products::new(&device);
+    for (size, pitch) in [
+        ([65, 33, 130], 1),
+        ([70, 34, 66], 2),
+        ([3, 132, 68], 4),
+        ([130, 5, 72], 7),
+    ] {
+        let part = Lies::Part(pitch, pitch);
+        for lies in [[part, part, part], [Lies::Columns, part, Lies::Columns]] {
+            check::<f16>(&products, &device, size, lies);
+        }
+    }
+}
+
+#[test]
 fn sizes_without_elements_and_of_one() {
     let device = Device::emulator();
     let products = Products::new(&device);
@@ -268,11 +302,24 @@ fn a_plan_says_what_is_launched_and_what_is_copied() {
         ([1024, 64], Rows),
     );
     assert!(found.ends_with(" us; fastest by the model"), "{found}");
+    // Rows that begin anywhere are copied if each element is read often, and taken where they are if not.
+    check(
+        ([1024, 2044], Rows),
+        ([2044, 1024], Columns),
+        ([1024, 1024], Rows),
+        "; `a` copied: strides 2044 and 1, where rows of 2048 are taken; `b` copied: strides 1 and 2044",
+    );
     check(
         ([64, 60], Rows),
         ([60, 64], Columns),
         ([64, 64], Rows),
-        "; `a` copied: strides 60 and 1, where rows of 64 are taken; `b` copied: strides 1 and 60",
+        " of rows that begin anywhere, ",
+    );
+    check(
+        ([64, 60], Part(1, 0)),
+        ([60, 63], Part(1, 0)),
+        ([64, 63], Columns),
+        " of rows that begin anywhere, ",
     );
     check(
         ([64, 64], Rows),
@@ -286,10 +333,10 @@ fn a_plan_says_what_is_launched_and_what_is_copied() {
         assert!(!found.contains("copied"), "{found}");
     }
     check(
-        ([64, 64], Rows),
-        ([64, 20], Columns),
-        ([64, 20], Part(1, 0)),
-        "; `c` copied: strides 21 and 1, where rows of 24 are taken",
+        ([1024, 2048], Rows),
+        ([2048, 1020], Columns),
+        ([1024, 1020], Part(1, 0)),
+        "; `c` copied: strides 1021 and 1, where rows of 1024 are taken",
     );
     check(([4, 0], Rows), ([0, 5], Rows), ([4, 5], Rows), "no product");
 }
@@ -344,4 +391,31 @@ fn wrong_views_name_the_argument() {
     for (found, expected) in table {
         assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn a_result_lies_apart_from_its_operands() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let (x, y) = (
+        Buffer::<bf16>::zeros(&device, 512).unwrap(),
+        Buffer::<bf16>::zeros(&device, 64).unwrap(),
+    );
+    let called = |a: TensorView<'_, bf16>, c: TensorView<'_, bf16>| {
+        let called = products.multiply_into(&stream, &a, &y.view([8, 8]), &c);
+        called.map_err(|error| error.to_string())
+    };
+    let said = "product: `c`: found memory of `a`; expected a result apart from the operands, which are read while it is written";
+    let part = |offset: usize| x.view([8, 8]).with_strides([32, 1]).with_offset(offset);
+    assert_eq!(called(part(0), part(0)).unwrap_err(), said);
+    assert_eq!(called(part(0), part(7)).unwrap_err(), said);
+    assert_eq!(called(part(35), part(0)).unwrap_err(), said);
+    assert_eq!(
+        called(x.view([8, 8]), x.view([8, 8]).with_offset(63)).unwrap_err(),
+        said
+    );
+    // Side by side, and one after the other.
+    called(part(0), part(8)).unwrap();
+    called(part(9), part(32)).unwrap();
+    called(x.view([8, 8]), x.view([8, 8]).with_offset(64)).unwrap();
 }

@@ -237,9 +237,11 @@ fn wrong_options_name_the_argument() {
     let device = Device::emulator();
     let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
     let (x, numbers) = (bf16s(&device, 64, 1), floats(&device, 3, 2));
+    let result = bf16s(&device, 64, 3);
     let view = || x.view([8, 8]);
+    let into = || result.view([8, 8]);
     let said = |options: &Options<'_, bf16>| {
-        let called = products.call(&stream, &view(), &view(), &view(), options);
+        let called = products.call(&stream, &view(), &view(), &into(), options);
         called.unwrap_err().to_string()
     };
     let other = x.view([4, 8]);
@@ -275,7 +277,7 @@ fn wrong_options_name_the_argument() {
         &stream,
         &view(),
         &view(),
-        &view(),
+        &into(),
         &Options::default(),
         move |sums, _| sums * factor,
     );

@@ -76,7 +76,7 @@ fn survey<T: Operand + ResultOf<T> + Standard>(device: &Device, options: &Option
 
 /// The instances that stand beside the chosen one: the fastest ones by the model.
 fn beside(shape: Shape, options: &Options) -> Vec<Plan> {
-    let mut plans = Plan::all(&Need::of_16_bits(shape.size));
+    let mut plans = Plan::all(&Need::of_packed_16_bits(shape.size));
     plans.truncate(options.beside);
     plans
 }
@@ -95,22 +95,35 @@ fn of_each_instance(
         shapes.iter().any(has)
     };
     let instances: Vec<Instance> = INSTANCES.into_iter().filter(needed).collect();
-    let small = Need::of_16_bits([128, 128, 2048]);
+    // Of each kernel that an instance is compiled to: rows that begin anywhere have units.
+    let smalls = |instance: Instance| match instance {
+        Instance::Any(_) => {
+            let units = [65, 66, 68, 72];
+            units
+                .into_iter()
+                .flat_map(|n| units.map(|k| [65, n, k]))
+                .collect()
+        }
+        _ => vec![[520, 256, 2048]],
+    };
     let load = |instance: Instance| {
         let mut dispatch = Dispatch::default();
         for shape in shapes {
             dispatch.set(&Need::of_16_bits(shape.size), instance);
         }
-        dispatch.set(&small, instance);
+        for size in smalls(instance) {
+            dispatch.set(&Need::of_16_bits(size), instance);
+        }
         let products = Products::with_dispatch(device, dispatch);
         let stream = Stream::new(device).unwrap();
-        let [m, n, k] = small.size;
-        let [a, b] = [m * k, n * k].map(|len| Buffer::<bf16>::zeros(device, len).unwrap());
-        let b = b.view([k, n]).with_strides([1, k]);
-        let done = products.multiply::<bf16, bf16>(&stream, &a.view([m, k]), &b);
-        if let Err(error) = done {
-            println!("{instance} is left out: {error}");
-            return None;
+        for [m, n, k] in smalls(instance) {
+            let [a, b] = [m * k, n * k].map(|len| Buffer::<bf16>::zeros(device, len).unwrap());
+            let b = b.view([k, n]).with_strides([1, k]);
+            let done = products.multiply::<bf16, bf16>(&stream, &a.view([m, k]), &b);
+            if let Err(error) = done {
+                println!("{instance} is left out: {error}");
+                return None;
+            }
         }
         stream.synchronize().unwrap();
         Some((instance, products))

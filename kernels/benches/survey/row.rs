@@ -132,7 +132,7 @@ pub(crate) fn run<T: Operand + ResultOf<T> + Standard>(
     (dispatched, others): (&Products, &HashMap<Instance, Products>),
     options: &Options,
 ) -> Row {
-    let (need, places) = (Need::of_16_bits(shape.size), Places::of(shape.size));
+    let (need, places) = (Need::of_packed_16_bits(shape.size), Places::of(shape.size));
     let choice = Dispatch::of(pool.stream.device()).choose(&need);
     let mut ours = vec![(choice.plan.instance.to_string(), dispatched)];
     for plan in beside(shape, options) {

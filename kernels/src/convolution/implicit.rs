@@ -71,6 +71,7 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         of_product: GroupedRows::new([pixels, columns], tile.shape(), order),
         batches: groups,
         is_batched: form.has_groups,
+        ctas: 1,
     };
     let blocks = cdiv(channels, form.channels);
     let steps = walk.count() * blocks;

@@ -100,6 +100,7 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
         of_product: GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape())),
         batches: ranks,
         is_batched: true,
+        ctas: 1,
     };
     let multiplied = Multiply {
         pipeline,

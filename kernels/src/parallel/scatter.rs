@@ -82,6 +82,7 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
         of_product: GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape())),
         batches: ranks,
         is_batched: true,
+        ctas: 1,
     };
     let of_rank = tiles.of_product.count();
     let multiplied = Multiply {

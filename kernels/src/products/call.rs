@@ -9,7 +9,7 @@ use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
 
 use super::block_scaled::ScaledWhich;
 use super::check::{Call, CallPlan, Taken, View};
-use super::dense::{ManyTile, dense};
+use super::dense::{ManyTile, PAIR, dense, dense_pairs};
 use super::dispatch::{Choice, Dispatch};
 use super::epilogue::{Author, Epilogue, Place, Plain};
 use super::error::{Result, expect};
@@ -18,11 +18,11 @@ use super::few_tiles::few_tiles;
 use super::form::Form;
 use super::launch::{FewHandles, Launch, ManyHandles, SplitHandles};
 use super::matrix::Matrix;
-use super::one_wave::one_wave;
+use super::one_wave::{one_wave, one_wave_pairs};
 use super::operands::{Role, Workspaces};
 use super::options::Options;
-use super::plan::{Division, Instance, Need};
-use super::split_k::split_k;
+use super::plan::{Division, Instance, Need, Plan};
+use super::split_k::{SplitTile, split_k, split_k_pairs};
 use super::weight_only::WeightWhich;
 
 /// Matrix products on a device: the kernels that calls have needed so far, and what each stream needs of its own.
@@ -33,9 +33,9 @@ use super::weight_only::WeightWhich;
 /// [`call`](Products::call) adds scales, a bias, another matrix and an activation ([`Options`]), and
 /// [`call_with`](Products::call_with) has a closure of the author's in the kernel instead.
 ///
-/// [`Dispatch`] chooses the kernel: by records of `cargo tilekit tune` on an H200, else by a model. Kernels take operands whose rows or columns are contiguous, with a pitch of a multiple of 16 bytes: along K, or of
-/// 16-bit types along any dimension. An operand that
-/// lies otherwise is copied first, and a result whose rows do is written to a workspace and copied. A column-major C costs no copy: its transpose is computed.
+/// [`Dispatch`] chooses the kernel: by records of `cargo tilekit tune` on an H200, else by a model. Most kernels take operands whose rows or columns are contiguous, with a pitch of a multiple of 16 bytes: along K, or of
+/// 16-bit types along any dimension. One takes matrices of 16-bit types whose rows or columns begin anywhere, where they are; it is chosen where each element is read few times. Otherwise an operand that
+/// lies in another way is copied first, and a result whose rows do is written to a workspace and copied. A column-major C costs no copy: its transpose is computed.
 /// [`plan`](Products::plan) says all that and launches nothing.
 ///
 /// The first call that needs a kernel compiles and loads it. The first one of a stream that copies or divides K among CTAs, and each that needs more than those before, allocates a workspace, which waits
@@ -250,6 +250,11 @@ impl Products {
             Some(turned) => (b, a, scales[1], scales[0], turned),
             None => (a, b, scales[0], scales[1], epilogue),
         };
+        if let Some((plan, tile)) = self.by_any_rows(&call) {
+            let matrices = (x.source(), y.source(), c.source());
+            let numbers = (options, [x_scales, y_scales]);
+            return self.launch_any_rows(stream, (&call, plan, tile), matrices, numbers, epilogue);
+        }
         let [(of_x, x_taken), (of_y, y_taken)] =
             [0, 1].map(|side| (call.factors[side], call.taken[side]));
         let [of_x, of_y] = self.both_factors(
@@ -276,7 +281,7 @@ impl Products {
                 size: [m, n, k.max(1)],
                 ..call.need()
             },
-            factors: [of_x.view(x.source()), of_y.view(y.source())].map(T::loaded),
+            factors: [of_x.mapped(x.source()), of_y.mapped(y.source())].map(T::loaded),
             sides: call.taken.map(Taken::side),
             result: (result.view(c.source()), result.place),
             source: (source.view(own_source), source.place),
@@ -319,6 +324,19 @@ impl Products {
                 let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_many())?;
             }
+            Instance::ManyPairs(tile) => {
+                let form = launch.form(tile, epilogue);
+                let compile = || fixed(dense_pairs::<T, O, E>, form).compile(&self.compiler);
+                let kernel = self.kernel::<ManyHandles<T, O>>((types, which), compile)?;
+                kernel.launch(stream, plan.grid, launch.of_many())?;
+            }
+            Instance::WavePairs(tile) => {
+                let form = launch.form(tile, epilogue);
+                let compile = || fixed(one_wave_pairs::<T, O, E>, form).compile(&self.compiler);
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
+                kernel.launch(stream, plan.grid, launch.of_many())?;
+            }
             Instance::Few(tile) => {
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
@@ -333,18 +351,38 @@ impl Products {
                 let compile = || fixed(split_k::<T, O, E>, form).compile(&self.compiler);
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
-                let divided = Division::of(tile, &launch.need);
-                let [sums, counts] = tile.workspace([divided.tiles, divided.parts]);
-                let sums = self.workspace::<T::Sum>(stream, Role::Parts, sums)?;
-                let counts = self.zeroed_workspace::<i32>(stream, Role::Counts, counts)?;
-                kernel.launch(stream, plan.grid, launch.of_split(divided, &sums, &counts))?;
+                self.launch_parts(stream, (&plan, tile, 1), &kernel, launch)?;
             }
+            Instance::SplitPairs(tile) => {
+                let form = launch.form(tile, epilogue);
+                let compile = || fixed(split_k_pairs::<T, O, E>, form).compile(&self.compiler);
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
+                self.launch_parts(stream, (&plan, tile, PAIR), &kernel, launch)?;
+            }
+            Instance::Any(_) => unreachable!("matrices are not copied for it"),
         }
         Ok(())
     }
 
+    /// Launches a kernel whose programs share the steps along K through memory.
+    fn launch_parts<T: Operand, O: ResultOf<T>>(
+        &self,
+        stream: &Stream,
+        (plan, tile, ctas): (&Plan, SplitTile, usize),
+        kernel: &LoadedKernel<SplitHandles<T, O, T::Sum>>,
+        launch: &Launch<'_, T, O>,
+    ) -> Result<()> {
+        let divided = Division::of((tile, ctas), &launch.need);
+        let [sums, counts] = tile.workspace([divided.tiles, divided.parts]);
+        let sums = self.workspace::<T::Sum>(stream, Role::Parts, sums)?;
+        let counts = self.zeroed_workspace::<i32>(stream, Role::Counts, counts)?;
+        kernel.launch(stream, plan.grid, launch.of_split(divided, &sums, &counts))?;
+        Ok(())
+    }
+
     /// The choice for a product: that of the calls before, or a new one.
-    fn planned(&self, need: Need) -> Choice {
+    pub(super) fn planned(&self, need: Need) -> Choice {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&planned) = plans.get(&need) {
             return planned;

@@ -109,6 +109,7 @@ impl Call {
             batches: 1,
             element_bytes: [size_of::<T>(), size_of::<O>()],
             is_mn_major: self.taken.map(|taken| taken.side().is_mn_major),
+            loose: None,
         }
     }
 }

@@ -3,14 +3,14 @@
 use tilekit::prelude::*;
 use tilekit::{Arguments, TensorSource};
 
-use super::dense::dense;
+use super::dense::{PAIR, dense, dense_pairs};
 use super::epilogue::{Epilogue, Plain};
 use super::factor::{Operand, ResultOf, unit};
 use super::few_tiles::few_tiles;
 use super::form::{Form, Side};
-use super::one_wave::one_wave;
+use super::one_wave::{one_wave, one_wave_pairs};
 use super::plan::{Division, INSTANCES, Instance, Need, Plan};
-use super::split_k::split_k;
+use super::split_k::{split_k, split_k_pairs};
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]
@@ -113,6 +113,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             batches: self.lies.batches,
             element_bytes: [size_of::<T>(), size_of::<O>()],
             is_mn_major: self.lies.sides.map(|side| side.is_mn_major),
+            loose: None,
         }
     }
 
@@ -129,7 +130,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             absolute: 0.05,
         };
         match role {
-            Role::Main if !matches!(plan.instance, Instance::Many(_)) => {
+            Role::Main if !matches!(plan.instance, Instance::Many(_) | Instance::ManyPairs(_)) => {
                 case.launch_programmatic(kernel, plan.grid, arguments)
             }
             Role::Main => case.launch(kernel, plan.grid, arguments),
@@ -161,7 +162,10 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         let (sides, is_batched) = (self.lies.sides, self.lies.batches > 1);
         let (a, b) = (self.factor(0), self.factor(1));
         match plan.instance {
-            Instance::Many(tile) | Instance::Wave(tile) => {
+            Instance::Many(tile)
+            | Instance::Wave(tile)
+            | Instance::ManyPairs(tile)
+            | Instance::WavePairs(tile) => {
                 let form = Form {
                     tile,
                     sides,
@@ -173,12 +177,24 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                     a, b, c, m, n, k, batches, ALPHA, BETA, source, pitch, of_batch, bias,
                     a_scales, b_scales,
                 );
-                if let Instance::Many(_) = plan.instance {
-                    let kernel = fixed(dense::<T, O, E>, form);
-                    return Self::begin(case, plan, role, kernel, arguments);
+                match plan.instance {
+                    Instance::Many(_) => {
+                        let kernel = fixed(dense::<T, O, E>, form);
+                        Self::begin(case, plan, role, kernel, arguments)
+                    }
+                    Instance::ManyPairs(_) => {
+                        let kernel = fixed(dense_pairs::<T, O, E>, form);
+                        Self::begin(case, plan, role, kernel, arguments)
+                    }
+                    Instance::WavePairs(_) => {
+                        let kernel = fixed(one_wave_pairs::<T, O, E>, form);
+                        Self::begin(case, plan, role, kernel, arguments)
+                    }
+                    _ => {
+                        let kernel = fixed(one_wave::<T, O, E>, form);
+                        Self::begin(case, plan, role, kernel, arguments)
+                    }
                 }
-                let kernel = fixed(one_wave::<T, O, E>, form);
-                Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Few(tile) => {
                 let form = Form {
@@ -200,21 +216,28 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 );
                 Self::begin(case, plan, role, kernel, arguments)
             }
-            Instance::Split(tile) => {
+            Instance::Any(_) => unreachable!("rows of cases begin where tensor maps want them"),
+            Instance::Split(tile) | Instance::SplitPairs(tile) => {
                 let form = Form {
                     tile,
                     sides,
                     is_batched,
                     epilogue,
                 };
-                let kernel = fixed(split_k::<T, O, E>, form);
-                let (c, divided) = (&self.c, Division::of(tile, &self.need()));
+                let is_alone = matches!(plan.instance, Instance::Split(_));
+                let ctas = if is_alone { 1 } else { PAIR };
+                let (c, divided) = (&self.c, Division::of((tile, ctas), &self.need()));
                 let [parts, each] = [divided.parts, divided.each].map(|count| count as i32);
                 let (sums, counts) = workspace.expect("made for all plans");
                 let arguments = (
                     a, b, c, pitch, m, n, k, parts, each, ALPHA, BETA, source, pitch, bias,
                     a_scales, b_scales, sums, counts,
                 );
+                if is_alone {
+                    let kernel = fixed(split_k::<T, O, E>, form);
+                    return Self::begin(case, plan, role, kernel, arguments);
+                }
+                let kernel = fixed(split_k_pairs::<T, O, E>, form);
                 Self::begin(case, plan, role, kernel, arguments)
             }
         }
@@ -223,12 +246,14 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
     /// Memory of `split_k` for the largest of these plans, if one is of it. Inputs, since kernels beside it write nothing there; launches leave counts as they were.
     fn workspace(&self, case: &mut Case, plans: Vec<Plan>) -> Option<Workspace<T>> {
         let need = self.need();
-        let of_plan = |plan: Plan| match plan.instance {
-            Instance::Split(tile) => {
-                let divided = Division::of(tile, &need);
-                Some(tile.workspace([divided.tiles, divided.parts]))
-            }
-            _ => None,
+        let of_plan = |plan: Plan| {
+            let (tile, ctas) = match plan.instance {
+                Instance::Split(tile) => (tile, 1),
+                Instance::SplitPairs(tile) => (tile, PAIR),
+                _ => return None,
+            };
+            let divided = Division::of((tile, ctas), &need);
+            Some(tile.workspace([divided.tiles, divided.parts]))
         };
         let larger = |x: [usize; 2], y: [usize; 2]| [x[0].max(y[0]), x[1].max(y[1])];
         let [sums, counts] = plans.into_iter().filter_map(of_plan).reduce(larger)?;
@@ -434,6 +459,18 @@ fn product_split_k_i8(case: &mut Case) -> CaseResult {
     rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_one_wave_bf16(case: &mut Case) -> CaseResult {
+    plain::<bf16, bf16>(case, Lies::ALONG_K)
+}
+
+/// Pairs of tiles, the last without rows or with some; rings that wrap, several tiles a pair.
+#[case(sizes(
+    m = [400, 300, 264, 200, 65, 136, 300, 140, 260, 129, 300, 200, 65],
+    n = [520, 264, 200, 264, 72, 136, 104, 136, 200, 264, 264, 400, 264],
+    k = [328, 200, 264, 72, 1224, 712, 72, 584, 330, 1, 328, 264, 328],
+    instance = [62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74],
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+))]
+fn product_pairs_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 

@@ -12,7 +12,8 @@ use super::factor::{Operand, ResultOf};
 use super::form::Side;
 use super::matrix::Matrix;
 use super::options::Options;
-use super::plan::{MOST_ALONG_Y, Need};
+use super::overlap::check_apart;
+use super::plan::{Instance, Loose, MOST_ALONG_Y, Need};
 
 pub(super) type View<'a, T> = TensorView<'a, T>;
 
@@ -106,7 +107,46 @@ pub(super) struct Call {
     /// What is added, if it is not the result itself.
     pub(super) source: Option<Matrix>,
     pub(super) is_transposed: bool,
+    /// Where operands, result and source lie for a kernel that takes rows that begin anywhere; none where all have tensor maps, or where some are not in rows.
+    pub(super) loose: Option<LooseCall>,
     element_bytes: [usize; 2],
+}
+
+/// Matrices in lines that begin anywhere.
+#[derive(Clone, Copy)]
+pub(super) struct LooseCall {
+    pub(super) factors: [(Matrix, Side); 2],
+    pub(super) result: Matrix,
+    pub(super) source: Option<Matrix>,
+}
+
+/// Pitches of operands from which on indices within a tile take more than 31 bits.
+const FARTHEST: usize = 1 << 23;
+
+impl LooseCall {
+    /// Of operands of 16 bits.
+    fn of(factors: [Matrix; 2], result: Matrix, source: Option<Matrix>) -> Option<LooseCall> {
+        let lines = |matrix: Matrix| {
+            let side = |is_mn_major| Side {
+                is_mn_major,
+                is_batched: matrix.is_batched(),
+            };
+            let in_rows = matrix.in_any_rows().map(|place| (place, side(false)));
+            let in_columns = || Some((matrix.transposed().in_any_rows()?, side(true)));
+            let (place, side) = in_rows.or_else(in_columns)?;
+            (place.strides[0] < FARTHEST).then_some((place, side))
+        };
+        let [x, y] = factors;
+        let source = match source {
+            Some(source) => Some(source.in_any_rows()?),
+            None => None,
+        };
+        Some(LooseCall {
+            factors: [lines(x)?, lines(y)?],
+            result: result.in_any_rows()?,
+            source,
+        })
+    }
 }
 
 impl Call {
@@ -121,6 +161,8 @@ impl Call {
         let result = Matrix::of("c", c)?;
         check_shapes([x, y], result)?;
         check_result("c", result, size_of::<O>())?;
+        check_apart(("a", a, x), (c, result))?;
+        check_apart(("b", b, y.transposed()), (c, result))?;
         let source = match options.source.filter(|_| options.has_source()) {
             Some(view) => Some(check_source(Matrix::of("options.source", view)?, result)?),
             None => None,
@@ -130,20 +172,30 @@ impl Call {
         // The transpose of a column-major result is one in rows.
         let turned = result.transposed();
         let in_rows = |matrix: Matrix| matrix.in_rows(element_bytes[1]).is_some();
-        let is_transposed = turns && !in_rows(result) && in_rows(turned);
+        let in_any_rows = |matrix: Matrix| matrix.in_any_rows().is_some();
+        let is_turned = in_rows(turned) || (!in_any_rows(result) && in_any_rows(turned));
+        let is_transposed = turns && !in_rows(result) && is_turned;
         let (x, y, result, source) = if is_transposed {
             (y, x, turned, source.map(Matrix::transposed))
         } else {
             (x, y, result, source)
         };
+        let taken = [x, y].map(|matrix| Taken::of(matrix, element_bytes[0]));
+        let is_mapped = taken
+            .iter()
+            .all(|taken| matches!(taken, Taken::InPlace(..)))
+            && [Some(result), source].into_iter().flatten().all(in_rows);
+        let is_able = !is_mapped && element_bytes[0] == 2 && x.shape[1] > 0;
+        let loose = LooseCall::of([x, y], result, source).filter(|_| is_able);
         Ok(Call {
             size: [x.shape[0], y.shape[0], x.shape[1]],
             batches: result.batches[0],
             factors: [x, y],
-            taken: [x, y].map(|matrix| Taken::of(matrix, element_bytes[0])),
+            taken,
             result,
             source,
             is_transposed,
+            loose,
             element_bytes,
         })
     }
@@ -159,15 +211,28 @@ impl Call {
             batches: self.batches,
             element_bytes: self.element_bytes,
             is_mn_major: self.taken.map(|taken| taken.side().is_mn_major),
+            loose: self.loose.map(|loose| self.loose_need(loose)),
+        }
+    }
+
+    fn loose_need(&self, loose: LooseCall) -> Loose {
+        let [(x, of_x), (y, of_y)] = loose.factors;
+        let [x_taken, y_taken] = self.taken.map(|taken| matches!(taken, Taken::Copied(..)));
+        Loose {
+            units: [x, y, loose.result].map(|matrix| matrix.unit()),
+            are_copied: [x_taken, y_taken, self.is_copied(self.result)],
+            is_mn_major: [of_x, of_y].map(|side| side.is_mn_major),
         }
     }
 
     pub(super) fn plan(&self, dispatch: &Dispatch) -> CallPlan {
         let is_product = !self.is_empty() && self.size[2] > 0;
+        let product = is_product.then(|| dispatch.choose(&self.need()));
+        let is_mapped = |choice: &Choice| !matches!(choice.plan.instance, Instance::Any(_));
         CallPlan {
-            product: is_product.then(|| dispatch.choose(&self.need())),
+            product,
             is_transposed: self.is_transposed,
-            copies: if is_product {
+            copies: if product.as_ref().is_some_and(is_mapped) {
                 self.copies()
             } else {
                 Vec::new()

@@ -9,7 +9,7 @@ use tilekit::prelude::*;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth, unit};
 use super::finished::Finished;
-use super::form::{Form, Source, block_of, swizzle_of};
+use super::form::{Form, Source, block_of, pipeline_of, swizzle_of};
 
 /// A tile of [`dense`]: `[groups * rows, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +67,8 @@ pub(crate) struct Tiles {
     pub(crate) of_product: GroupedRows,
     pub(crate) batches: Scalar<i32>,
     pub(crate) is_batched: bool,
+    /// CTAs of a cluster, which have tiles one above the other.
+    pub(crate) ctas: usize,
 }
 
 impl Tiles {
@@ -78,7 +80,11 @@ impl Tiles {
         } else {
             count
         };
-        range(program_id(0), all).step(num_programs(0))
+        if self.ctas > 1 {
+            range(cluster_id(0), all).step(num_clusters(0))
+        } else {
+            range(program_id(0), all).step(num_programs(0))
+        }
     }
 
     /// Product, row and column of tiles.
@@ -91,7 +97,11 @@ impl Tiles {
             (scalar(0), tile)
         };
         let [row, column] = self.of_product.place(tile);
-        [batch, row, column]
+        if self.ctas > 1 {
+            [batch, row * self.ctas + cluster_rank(), column]
+        } else {
+            [batch, row, column]
+        }
     }
 }
 
@@ -132,10 +142,11 @@ impl<T: Operand> Multiply<T> {
 }
 
 /// The product, in tiles: each consumer warpgroup multiplies some rows of one. Edges need no code:
-/// TMA loads read zeros outside of a tensor, and TMA stores drop what is written there. `size` is M, N, K and the products of a batch. Without `data`, sums are stored as they are.
+/// TMA loads read zeros outside of a tensor, and TMA stores drop what is written there. `size` is M, N, K and the products of a batch. Without `data`, sums are stored as they are. Each of `ctas` CTAs of a
+/// cluster loads its share of the columns that their tiles have in common.
 #[device]
 pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
-    form: Form<ManyTile, E>,
+    (form, ctas): (Form<ManyTile, E>, usize),
     maps: (TensorMap<T>, TensorMap<T>, TensorMap<O>),
     size: [Scalar<i32>; 4],
     data: Option<Data<O>>,
@@ -144,18 +155,20 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let (a, b, c) = maps;
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
-    let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let a = Source::new(a, form.sides[0], rows_of_tile);
+    let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
+    let pipeline = pipeline_of((a, b), tile.stages, Consumers::warpgroups(tile.groups));
     let turns = Turns::of_warpgroups(tile.groups).with_buffers(1);
     let epilogue = EpilogueStore::alloc(c, turns);
-    let of_product = GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape()));
+    let of_cluster = [ctas * rows_of_tile, columns];
+    let of_product = GroupedRows::new([m, n], of_cluster, rows_of_group(of_cluster));
     let tiles = Tiles {
         of_product,
         batches,
         is_batched: form.is_batched,
+        ctas,
     };
     let steps = steps_along(k, depth::<T>());
-    let a = Source::new(a, form.sides[0], rows_of_tile);
-    let b = Source::new(b, form.sides[1], columns);
     let multiplied = Multiply {
         pipeline,
         tile,
@@ -211,6 +224,9 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                 at = pipeline.commit(stage).advance();
             }
         }
+        if ctas > 1 {
+            pipeline.producer_tail(at);
+        }
     };
     let [of_consumers, of_others] = tile.registers();
     warp_specialize()
@@ -254,5 +270,43 @@ pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         bias,
         scales: [a_scales, b_scales],
     };
-    multiply_tiles(form, (a, b, c), [m, n, k, batches], Some(data));
+    multiply_tiles((form, 1), (a, b, c), [m, n, k, batches], Some(data));
+}
+
+/// CTAs of a cluster of [`dense_pairs`].
+pub(super) const PAIR: usize = 2;
+
+/// The same by pairs of CTAs, whose tiles are one above the other: each loads half of the columns of B and multicasts them to both, so that L2 is asked for them once. One product, of B along K.
+#[kernel(warps = 4, cluster = PAIR, min_ctas_per_sm = 1)]
+pub fn dense_pairs<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<ManyTile, E>,
+    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
+    a: TensorMap<T>,
+    #[block(form.sides[1].block::<T>(form.tile.columns / PAIR), form.sides[1].swizzle::<T>(form.tile.columns / PAIR))]
+    b: TensorMap<T>,
+    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
+    c: TensorMap<O>,
+    m: i32,
+    n: i32,
+    k: i32,
+    batches: i32,
+    alpha: f32,
+    beta: f32,
+    source: Ptr<O>,
+    #[multiple_of(unit::<O>())] source_pitch: i32,
+    #[multiple_of(unit::<O>())] source_batch: i64,
+    bias: Ptr<O>,
+    a_scales: Ptr<f32>,
+    b_scales: Ptr<f32>,
+) {
+    let data = Data {
+        alpha,
+        beta,
+        source,
+        source_pitch,
+        source_batch,
+        bias,
+        scales: [a_scales, b_scales],
+    };
+    multiply_tiles((form, PAIR), (a, b, c), [m, n, k, batches], Some(data));
 }

@@ -64,11 +64,11 @@ impl fmt::Display for Choice {
     }
 }
 
-/// What two products have in common whose times compare: bytes of elements, and how operands lie.
-type Class = ([usize; 2], [bool; 2]);
+/// What two products have in common whose times compare: bytes of elements, how operands lie, and whether rows begin anywhere.
+type Class = ([usize; 2], [bool; 2], bool);
 
 fn class_of(need: &Need) -> Class {
-    (need.element_bytes, need.is_mn_major)
+    (need.element_bytes, need.is_mn_major, need.loose.is_some())
 }
 
 /// A record by which sizes near by may choose.
@@ -85,6 +85,8 @@ struct Near {
 #[derive(Debug, Default)]
 pub struct Dispatch {
     exact: HashMap<(Class, [usize; 3]), Instance>,
+    /// What a program has said, instead of a record.
+    set: HashMap<(Class, [usize; 3]), Instance>,
     /// Those of each class.
     near: HashMap<Class, Vec<Near>>,
 }
@@ -132,9 +134,13 @@ impl Dispatch {
         true
     }
 
-    /// Has this instance compute products of a need's size, element types and order, where it can, as if it had been tuned so; sizes near by do not follow.
+    /// Has this instance compute products of a need's size, element types and order, where it can, as if it had been tuned so, behind copies where matrices need them; sizes near by do not follow.
     pub fn set(&mut self, need: &Need, instance: Instance) {
-        self.exact.insert((class_of(need), need.size), instance);
+        let (bytes, order, _) = class_of(need);
+        for is_loose in [false, true] {
+            self.set
+                .insert(((bytes, order, is_loose), need.size), instance);
+        }
     }
 
     /// How many sizes have a record.
@@ -151,14 +157,17 @@ impl Dispatch {
     pub fn choose(&self, need: &Need) -> Choice {
         let class = class_of(need);
         if need.batches == 1 {
-            let known = self.exact.get(&(class, need.size));
+            let size = (class, need.size);
+            let known = self.set.get(&size).or_else(|| self.exact.get(&size));
             if let Some(plan) = known.and_then(|&instance| Plan::able(instance, need)) {
                 let why = Why::Tuned;
                 return Choice { plan, why };
             }
         }
         let best = Plan::best(need);
-        let near = self.near.get(&class).filter(|_| need.batches == 1);
+        // The model knows what copies take, and confirms a record without them or does not.
+        let mapped = (class.0, class.1, false);
+        let near = self.near.get(&mapped).filter(|_| need.batches == 1);
         let near = near.and_then(|near| nearby(near, need, &best));
         near.unwrap_or(Choice {
             plan: best,
@@ -227,7 +236,11 @@ fn entry_of(tuned: &Tuned) -> Option<(Class, [usize; 3], Instance)> {
     let sizes = [size("m")?, size("n")?, size("k")?];
     let mut instances = INSTANCES.into_iter();
     let instance = instances.find(|instance| instance.to_string() == tuned.candidate)?;
-    let class = (element_bytes, [is_along("along_m"), is_along("along_n")]);
+    let class = (
+        element_bytes,
+        [is_along("along_m"), is_along("along_n")],
+        false,
+    );
     Some((class, sizes, instance))
 }
 

@@ -27,6 +27,11 @@ fn along(axis: usize, [rows, columns]: [usize; 2], each: usize) -> Blocked {
     }
 }
 
+/// Rows and columns of a tensor.
+fn extents(shape: &Dims) -> [usize; 2] {
+    [shape[0], shape[1]].map(|extent| extent as usize)
+}
+
 /// Parts of a tile that CTAs of a cluster send to those that add them.
 #[derive(Clone, Copy, Aggregate)]
 pub(super) struct Exchange<S> {
@@ -194,23 +199,33 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
             }
         } else {
             let layout = along(axis, [INSTRUCTION_ROWS, width], self.epilogue.run());
-            if self.epilogue.is_plain() {
-                let results = sums.cast::<O>().convert_layout(layout);
-                self.write(results, self.place(results.layout(), [row, column], width));
-            } else {
-                let sums = sums.convert_layout(layout);
-                let at = self.place(sums.layout(), [row, column], width);
-                self.write(self.finish(sums, at), at);
-            }
+            self.store_as(layout, [row, column], sums);
+        }
+    }
+
+    /// Stores the results of sums that begin at `row` and `column` by threads that have those which `layout` says.
+    #[device]
+    pub(super) fn store_as<S: Numeric>(
+        self,
+        layout: Blocked,
+        place: [Scalar<i32>; 2],
+        sums: Tensor<S>,
+    ) {
+        let shape = extents(&sums.shape());
+        if self.epilogue.is_plain() {
+            let results = sums.cast::<O>().convert_layout(layout);
+            self.write(results, self.place_of(shape, results.layout(), place));
+        } else {
+            let sums = sums.convert_layout(layout);
+            let at = self.place_of(shape, sums.layout(), place);
+            self.write(self.finish(sums, at), at);
         }
     }
 
     /// Stores the results of sums that begin at `row` and `column`, as they lie: a thread has neighbours of a row.
     #[device]
     pub(super) fn store_rows<S: Numeric>(self, [row, column]: [Scalar<i32>; 2], sums: Tensor<S>) {
-        let shape = sums.shape();
-        let shape = [shape[0], shape[1]].map(|extent| extent as usize);
-        let at = self.place_of(shape, sums.layout(), [row, column]);
+        let at = self.place_of(extents(&sums.shape()), sums.layout(), [row, column]);
         self.write(self.finish(sums, at), at);
     }
 

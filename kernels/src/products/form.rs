@@ -50,6 +50,16 @@ impl<I, E> Form<I, E> {
         }
     }
 
+    /// The same of an instance instead of its tile, without an epilogue.
+    pub(super) fn of<N>(&self, instance: N) -> Form<N, ()> {
+        Form {
+            tile: instance,
+            sides: self.sides,
+            is_batched: self.is_batched,
+            epilogue: (),
+        }
+    }
+
     /// A and B exchanged.
     #[must_use]
     pub fn turned(self) -> Self {
@@ -83,6 +93,24 @@ impl<I: fmt::Display, E: super::epilogue::Named> fmt::Display for Form<I, E> {
             write!(f, "+{name}")
         }
     }
+}
+
+/// A ring of stages for two operands, which consumers of all CTAs that share one release to each of them.
+#[track_caller]
+pub(crate) fn pipeline_of<T: Element>(
+    (a, b): (Source<T>, Source<T>),
+    stages: usize,
+    consumers: Consumers,
+) -> Pipeline<(Smem<T>, Smem<T>)> {
+    let ctas = a.ctas.max(b.ctas);
+    if ctas == 1 {
+        return Pipeline::tma((a.map, b.map), stages, consumers);
+    }
+    let tiles = (a.alloc(stages), b.alloc(stages));
+    let pipeline = Pipeline::new(tiles, Producers::Tma, consumers.of_ctas(ctas));
+    // Others arrive at its mbarriers.
+    cluster_barrier_relaxed();
+    pipeline
 }
 
 /// The widest swizzle whose rows divide rows of `columns` elements.
@@ -133,13 +161,32 @@ pub(crate) fn block_of([rows, columns]: [usize; 2], is_batched: bool) -> Dims {
 pub(crate) struct Source<T> {
     map: TensorMap<T>,
     side: Side,
-    /// Rows of M or N that one load takes.
+    /// Rows of M or N that a stage takes.
     rows: usize,
+    /// CTAs of a cluster that take the same, of which each loads its share and multicasts it to all.
+    ctas: usize,
 }
 
 impl<T: Element> Source<T> {
     pub(crate) fn new(map: TensorMap<T>, side: Side, rows: usize) -> Self {
-        Source { map, side, rows }
+        Source {
+            map,
+            side,
+            rows,
+            ctas: 1,
+        }
+    }
+
+    /// The same rows in each of `ctas` CTAs, of one matrix along K; blocks of the map are as many of them as one CTA loads.
+    pub(crate) fn shared_by(self, ctas: usize) -> Self {
+        Source { ctas, ..self }
+    }
+
+    /// Stages for what is loaded.
+    #[track_caller]
+    pub(crate) fn alloc(self, stages: usize) -> Smem<T> {
+        let block = self.side.block::<T>(self.rows);
+        Smem::alloc(block.with_inserted(0, stages), self.map.layout())
     }
 
     /// Loads the block at `row` of M or N and at `step` along K.
@@ -151,7 +198,13 @@ impl<T: Element> Source<T> {
         } else {
             [row, along_k]
         };
-        if self.side.is_batched {
+        if self.ctas > 1 {
+            let share = self.rows / self.ctas;
+            let (rank, shape) = (cluster_rank(), [self.ctas, share, depth::<T>()]);
+            let shares = tile.reinterpret::<T>(shape, self.map.layout());
+            let to_all = self.map.copy().multicast((1 << self.ctas) - 1);
+            to_all.load([outer + rank * share, inner], shares.index(rank), full);
+        } else if self.side.is_batched {
             self.map.load([batch, outer, inner], tile, full);
         } else {
             self.map.load([outer, inner], tile, full);

@@ -72,6 +72,7 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
             batches: 1,
             element_bytes: [size_of::<T>(), size_of::<O>()],
             is_mn_major: [false; 2],
+            loose: None,
         };
         let (tile, programs) = plan(m, groups, &need);
         let of_b = Side {

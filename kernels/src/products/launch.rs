@@ -52,6 +52,26 @@ pub(super) type SplitHandles<T, O, S> = handles! {
     counts: Ptr<i32>,
 };
 
+/// The parameters of `any_rows`.
+pub(super) type AnyHandles<T, O> = handles! {
+    a: Ptr<T>,
+    a_pitch: Scalar<i32>,
+    a_batch: Scalar<i64>,
+    b: Ptr<T>,
+    b_pitch: Scalar<i32>,
+    b_batch: Scalar<i64>,
+    out: Ptr<O>,
+    stride: Scalar<i32>,
+    batch_stride: Scalar<i64>,
+    m n k: Scalar<i32>,
+    alpha beta: Scalar<f32>,
+    source: Ptr<O>,
+    source_pitch: Scalar<i32>,
+    source_batch: Scalar<i64>,
+    bias: Ptr<O>,
+    a_scales b_scales: Ptr<f32>,
+};
+
 /// What a kernel reads and writes, all of it in rows.
 pub(super) struct Launch<'a, T, O> {
     pub(super) need: Need,

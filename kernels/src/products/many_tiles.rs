@@ -42,5 +42,5 @@ pub fn many_tiles<
         stages: STAGES,
     };
     let form = Form::new(tile, Plain);
-    multiply_tiles(form, (a, b, c), [m, n, k, scalar(1)], None);
+    multiply_tiles((form, 1), (a, b, c), [m, n, k, scalar(1)], None);
 }

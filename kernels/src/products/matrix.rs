@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::error::{Result, expect};
 use super::factor::UNIT_BYTES;
+use super::plan::unit_of;
 
 /// Elements along which indices of 32 bits may count.
 const MOST: usize = 1 << 28;
@@ -68,7 +69,7 @@ impl Matrix {
     }
 
     /// One element past the last.
-    fn end(&self) -> u128 {
+    pub(super) fn end(&self) -> u128 {
         if self.is_empty() {
             return 0;
         }
@@ -159,16 +160,23 @@ impl Matrix {
         })
     }
 
-    /// The same with a stride of 1 along rows, if it is one matrix of rows that begin anywhere.
+    /// The same with a stride of 1 along rows, if its rows begin anywhere.
     pub(super) fn in_any_rows(self) -> Option<Matrix> {
         let [rows, columns] = self.shape;
         let is_dense = columns <= 1 || self.strides[1] == 1;
         let pitch = if rows <= 1 { columns } else { self.strides[0] };
-        let fits = is_dense && pitch >= columns && !self.is_batched();
+        let fits = is_dense && pitch >= columns;
         fits.then_some(Matrix {
             strides: [pitch, 1],
             ..self
         })
+    }
+
+    /// The largest of 1, 2, 4 and 8 elements at multiples of which rows begin and end.
+    pub(super) fn unit(&self) -> usize {
+        let [pitch, columns] = [self.strides[0], self.shape[1]];
+        let all = pitch | columns | self.offset | self.step_of_batch();
+        unit_of(all)
     }
 
     /// Whether no two elements share a place.

@@ -3,11 +3,11 @@
 
 use tilekit::prelude::*;
 
-use super::dense::ManyTile;
+use super::dense::{ManyTile, PAIR};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf, depth, unit};
 use super::finished::Finished;
-use super::form::{Form, Source, block_of, swizzle_of};
+use super::form::{Form, Source, block_of, pipeline_of, swizzle_of};
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z. The rows of the source are `source_pitch` elements apart. Results have
 /// at most 2 bytes, so that those of a warpgroup, of 64 rows, fit a stage of B.
@@ -36,24 +36,6 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     launch_dependents();
     // The grid has one for each.
     let _ = batches;
-    let ManyTile {
-        groups,
-        rows,
-        columns,
-        stages,
-    } = form.tile;
-    let pipeline = Pipeline::tma((a, b), stages, Consumers::warpgroups(groups));
-    let a = Source::new(a, form.sides[0], groups * rows);
-    let b = Source::new(b, form.sides[1], columns);
-    let steps = steps_along(k, depth::<T>());
-    let [row, column] = [program_id(0) * (groups * rows), program_id(1) * columns];
-    let batch = if form.is_batched {
-        program_id(2)
-    } else {
-        scalar(0)
-    };
-    // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
-    let pending = if groups == 1 { 1 } else { 0 };
     let data = Data {
         alpha,
         beta,
@@ -63,6 +45,73 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         bias,
         scales: [a_scales, b_scales],
     };
+    multiply_tile((form, 1), (a, b, c), [m, n, k], data);
+}
+
+/// The same by pairs of CTAs, whose tiles are one above the other: each loads half of the columns of B and multicasts them to both. One product, of B along K; there is an even number of programs along M.
+#[kernel(warps = 4, cluster = PAIR, min_ctas_per_sm = 1)]
+pub fn one_wave_pairs<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<ManyTile, E>,
+    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
+    a: TensorMap<T>,
+    #[block(form.sides[1].block::<T>(form.tile.columns / PAIR), form.sides[1].swizzle::<T>(form.tile.columns / PAIR))]
+    b: TensorMap<T>,
+    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
+    c: TensorMap<O>,
+    m: i32,
+    n: i32,
+    k: i32,
+    batches: i32,
+    alpha: f32,
+    beta: f32,
+    source: Ptr<O>,
+    #[multiple_of(unit::<O>())] source_pitch: i32,
+    #[multiple_of(unit::<O>())] source_batch: i64,
+    bias: Ptr<O>,
+    a_scales: Ptr<f32>,
+    b_scales: Ptr<f32>,
+) {
+    launch_dependents();
+    // The grid has one for each.
+    let _ = batches;
+    let data = Data {
+        alpha,
+        beta,
+        source,
+        source_pitch,
+        source_batch,
+        bias,
+        scales: [a_scales, b_scales],
+    };
+    multiply_tile((form, PAIR), (a, b, c), [m, n, k], data);
+}
+
+/// The tile of this program. Each of `ctas` CTAs of a cluster, whose tiles are one above the other, loads its share of the columns.
+#[device]
+fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    (form, ctas): (Form<ManyTile, E>, usize),
+    (a, b, c): (TensorMap<T>, TensorMap<T>, TensorMap<O>),
+    [m, n, k]: [Scalar<i32>; 3],
+    data: Data<O>,
+) {
+    let ManyTile {
+        groups,
+        rows,
+        columns,
+        stages,
+    } = form.tile;
+    let a = Source::new(a, form.sides[0], groups * rows);
+    let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
+    let pipeline = pipeline_of((a, b), stages, Consumers::warpgroups(groups));
+    let steps = steps_along(k, depth::<T>());
+    let [row, column] = [program_id(0) * (groups * rows), program_id(1) * columns];
+    let batch = if form.is_batched {
+        program_id(2)
+    } else {
+        scalar(0)
+    };
+    // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
+    let pending = if groups == 1 { 1 } else { 0 };
 
     let multiply = |group: usize| {
         let own = group * rows..(group + 1) * rows;
@@ -84,6 +133,10 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             pipeline.consumer_release_when(step >= pending, done);
         }
         let sums = acc.wait_all();
+        if ctas > 1 && pending > 0 {
+            // The producers of both CTAs wait for all stages before they end.
+            pipeline.consumer_release_when(steps > 0, before);
+        }
         if !form.epilogue.is_plain() {
             // What it reads may be of the launch before.
             launch_wait();
@@ -121,6 +174,9 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             a.load([batch, row, step], of_a, stage.full);
             b.load([batch, column, step], of_b, stage.full);
             at = pipeline.commit(stage).advance();
+        }
+        if ctas > 1 {
+            pipeline.producer_tail(at);
         }
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.

@@ -2,12 +2,16 @@
 
 use std::fmt;
 
-use super::dense::ManyTile;
+use super::any_rows::AnyTile;
+use super::dense::{ManyTile, PAIR};
 pub use super::factor::MULTIPROCESSORS;
 use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use super::few_tiles::FewTile;
 use super::split_k::{MOST_PARTS, SplitTile};
-use super::times::{few_microseconds, many_microseconds, split_microseconds, wave_microseconds};
+use super::times::{
+    any_microseconds, copy_microseconds, few_microseconds, many_microseconds, split_microseconds,
+    wave_microseconds,
+};
 pub(crate) use super::times::{resident, step_cycles};
 
 /// A product, as the choice of its kernel depends on it.
@@ -21,6 +25,19 @@ pub struct Need {
     pub element_bytes: [usize; 2],
     /// Elements of A follow each other along M, those of B along N.
     pub is_mn_major: [bool; 2],
+    /// How matrices lie that no tensor map takes; none where those that need it are copied whatever computes it, and where none needs it.
+    pub loose: Option<Loose>,
+}
+
+/// How matrices of 16 bits lie whose lines begin anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Loose {
+    /// Elements of which lines of A, B and C begin and end at multiples: 1, 2, 4 or 8.
+    pub units: [usize; 3],
+    /// Whether A, B and C are copied for a kernel that wants tensor maps.
+    pub are_copied: [bool; 3],
+    /// Elements of A follow each other along M, those of B along N.
+    pub is_mn_major: [bool; 2],
 }
 
 impl Need {
@@ -31,6 +48,23 @@ impl Need {
             batches: 1,
             element_bytes: [2, 2],
             is_mn_major: [false; 2],
+            loose: None,
+        }
+    }
+
+    /// The same of matrices without gaps between their rows.
+    pub fn of_packed_16_bits(size: [usize; 3]) -> Need {
+        let [_, n, k] = size;
+        let units = [k, k, n].map(unit_of);
+        let are_copied = units.map(|unit| unit < 8);
+        let loose = Loose {
+            units,
+            are_copied,
+            is_mn_major: [false; 2],
+        };
+        Need {
+            loose: are_copied.contains(&true).then_some(loose),
+            ..Need::of_16_bits(size)
         }
     }
 
@@ -47,6 +81,11 @@ impl Need {
     }
 }
 
+/// The largest of 1, 2, 4 and 8 that divides this.
+pub(super) fn unit_of(extent: usize) -> usize {
+    1 << extent.trailing_zeros().min(3)
+}
+
 /// A kernel of this module, by its tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Instance {
@@ -58,6 +97,14 @@ pub enum Instance {
     Few(FewTile),
     /// [`split_k`](super::split_k::split_k).
     Split(SplitTile),
+    /// [`any_rows`](super::any_rows::any_rows).
+    Any(AnyTile),
+    /// [`dense_pairs`](super::dense::dense_pairs).
+    ManyPairs(ManyTile),
+    /// [`one_wave_pairs`](super::one_wave::one_wave_pairs).
+    WavePairs(ManyTile),
+    /// [`split_k_pairs`](super::split_k::split_k_pairs).
+    SplitPairs(SplitTile),
 }
 
 /// Tiles of `dense`: warpgroups, rows of each, columns, stages.
@@ -111,15 +158,51 @@ const WAVE: [[usize; 3]; 13] = [
     [3, 128, 5],
 ];
 
-/// How many instances are not of `split_k` and `one_wave`.
+/// Tiles of `any_rows`: warpgroups, columns.
+const ANY: [[usize; 2]; 5] = [[1, 32], [1, 64], [1, 128], [2, 64], [2, 128]];
+
+/// Tiles of `dense_pairs`.
+const MANY_PAIRS: [[usize; 4]; 4] = [
+    [2, 64, 256, 4],
+    [3, 64, 192, 3],
+    [2, 128, 160, 3],
+    [2, 64, 192, 4],
+];
+
+/// Tiles of `one_wave_pairs`.
+const WAVE_PAIRS: [[usize; 3]; 6] = [
+    [1, 64, 14],
+    [1, 128, 9],
+    [2, 96, 8],
+    [2, 128, 7],
+    [2, 192, 5],
+    [2, 256, 4],
+];
+
+/// Tiles of `split_k_pairs`.
+const SPLIT_PAIRS: [[usize; 3]; 3] = [[2, 128, 7], [2, 256, 4], [1, 128, 9]];
+
+/// How many instances are not of `split_k`, `one_wave`, `any_rows` and of pairs.
 const WHOLE: usize = MANY.len() + FEW.len() * CLUSTERS.len();
 
-/// How many are not of `one_wave`.
+/// How many are not of `one_wave` and `any_rows`.
 const BEFORE: usize = WHOLE + SPLIT.len();
 
+/// How many are not of `any_rows` and of pairs.
+const MAPPED: usize = BEFORE + WAVE.len();
+
+/// How many are not of pairs.
+const ALONE: usize = MAPPED + ANY.len();
+
+/// How many are not of `one_wave_pairs` and `split_k_pairs`.
+const OF_MANY: usize = ALONE + MANY_PAIRS.len();
+
+/// How many are not of `split_k_pairs`.
+const OF_WAVE: usize = OF_MANY + WAVE_PAIRS.len();
+
 /// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; BEFORE + WAVE.len()] = {
-    let mut all = [many(MANY[0]); BEFORE + WAVE.len()];
+pub const INSTANCES: [Instance; OF_WAVE + SPLIT_PAIRS.len()] = {
+    let mut all = [many(MANY[0]); OF_WAVE + SPLIT_PAIRS.len()];
     let mut at = 0;
     while at < MANY.len() {
         all[at] = many(MANY[at]);
@@ -147,11 +230,45 @@ pub const INSTANCES: [Instance; BEFORE + WAVE.len()] = {
         });
         at += 1;
     }
-    while at < all.len() {
+    while at < MAPPED {
         let [groups, columns, stages] = WAVE[at - BEFORE];
         all[at] = Instance::Wave(ManyTile {
             groups,
             rows: INSTRUCTION_ROWS,
+            columns,
+            stages,
+        });
+        at += 1;
+    }
+    while at < ALONE {
+        let [groups, columns] = ANY[at - MAPPED];
+        all[at] = Instance::Any(AnyTile {
+            groups,
+            columns,
+            units: [1; 3],
+        });
+        at += 1;
+    }
+    while at < OF_MANY {
+        if let Instance::Many(tile) = many(MANY_PAIRS[at - ALONE]) {
+            all[at] = Instance::ManyPairs(tile);
+        }
+        at += 1;
+    }
+    while at < OF_WAVE {
+        let [groups, columns, stages] = WAVE_PAIRS[at - OF_MANY];
+        all[at] = Instance::WavePairs(ManyTile {
+            groups,
+            rows: INSTRUCTION_ROWS,
+            columns,
+            stages,
+        });
+        at += 1;
+    }
+    while at < all.len() {
+        let [groups, columns, stages] = SPLIT_PAIRS[at - OF_WAVE];
+        all[at] = Instance::SplitPairs(SplitTile {
+            groups,
             columns,
             stages,
         });
@@ -200,8 +317,31 @@ impl Instance {
                 let is_able = need.batches == 1 && fits(a, rows) && fits(b, columns);
                 is_able.then_some(self)
             }
+            Instance::ManyPairs(tile) => {
+                let Instance::Many(tile) = Instance::Many(tile).fitted(need)? else {
+                    return None;
+                };
+                pairs(tile.shape(), need).then_some(Instance::ManyPairs(tile))
+            }
+            Instance::SplitPairs(tile) => {
+                Instance::Split(tile).fitted(need)?;
+                pairs(tile.shape(), need).then_some(self)
+            }
+            Instance::WavePairs(tile) => {
+                Instance::Wave(tile).fitted(need)?;
+                pairs(tile.shape(), need).then_some(self)
+            }
+            Instance::Any(tile) => {
+                let Loose { units, .. } = need.loose?;
+                Some(Instance::Any(AnyTile { units, ..tile }))
+            }
         }
     }
+}
+
+/// Whether pairs of tiles one above the other compute it: CTAs share columns of one matrix along K.
+fn pairs([rows, _]: [usize; 2], need: &Need) -> bool {
+    need.batches == 1 && !need.is_mn_major[1] && need.size[0] > rows
 }
 
 /// A way to compute one product.
@@ -218,33 +358,24 @@ pub struct Plan {
 impl Plan {
     /// The plan of an instance, which is fitted to what is needed.
     pub fn of(instance: Instance, need: &Need) -> Plan {
+        let plan = Plan::of_maps(instance, need);
+        match instance {
+            Instance::Any(_) => plan,
+            _ => Plan {
+                microseconds: plan.microseconds + copy_microseconds(need),
+                ..plan
+            },
+        }
+    }
+
+    /// The same without the time of copies.
+    fn of_maps(instance: Instance, need: &Need) -> Plan {
         let [m, n, _] = need.size;
         match instance {
-            Instance::Many(tile) => {
-                let [rows, columns] = tile.shape();
-                let tiles = m.div_ceil(rows) * n.div_ceil(columns) * need.batches;
-                // The fewest programs with as many waves: those that idle in the last one lower the clock of the others.
-                let waves = tiles.div_ceil(MULTIPROCESSORS);
-                let programs = tiles.div_ceil(waves.max(1));
-                Plan {
-                    instance,
-                    grid: [programs, 1, 1],
-                    microseconds: many_microseconds(
-                        [rows, columns],
-                        [programs, waves, tiles],
-                        need,
-                    ),
-                }
-            }
-            Instance::Wave(tile) => {
-                let [rows, columns] = tile.shape();
-                let grid = [m.div_ceil(rows), n.div_ceil(columns), need.batches];
-                Plan {
-                    instance,
-                    grid,
-                    microseconds: wave_microseconds([rows, columns], grid, need),
-                }
-            }
+            Instance::Many(tile) => of_many(instance, (tile, 1), need),
+            Instance::ManyPairs(tile) => of_many(instance, (tile, PAIR), need),
+            Instance::Wave(tile) => of_wave(instance, (tile, 1), need),
+            Instance::WavePairs(tile) => of_wave(instance, (tile, PAIR), need),
             Instance::Few(tile) => {
                 let (rows, columns) = if tile.turned { (n, m) } else { (m, n) };
                 let grid = [
@@ -258,14 +389,17 @@ impl Plan {
                     microseconds: few_microseconds(tile, grid, need),
                 }
             }
-            Instance::Split(tile) => {
-                let (divided, microseconds) = Division::timed(tile, need);
+            Instance::Any(tile) => {
+                let [rows, columns] = tile.shape();
+                let grid = [m.div_ceil(rows), n.div_ceil(columns), need.batches];
                 Plan {
                     instance,
-                    grid: [divided.programs(), 1, 1],
-                    microseconds,
+                    grid,
+                    microseconds: any_microseconds(tile, grid, need),
                 }
             }
+            Instance::Split(tile) => of_split(instance, (tile, 1), need),
+            Instance::SplitPairs(tile) => of_split(instance, (tile, PAIR), need),
         }
     }
 
@@ -297,11 +431,15 @@ impl Plan {
     /// The plan of an instance, if that can compute what is needed.
     pub fn able(instance: Instance, need: &Need) -> Option<Plan> {
         let plan = Plan::of(instance.fitted(need)?, need);
-        if let Instance::Split(tile) = instance {
-            let Division { tiles, parts, .. } = Division::of(tile, need);
-            if parts == 1 || tiles > MULTIPROCESSORS {
-                return None;
-            }
+        let divided = match instance {
+            Instance::Split(tile) => Some(Division::of((tile, 1), need)),
+            Instance::SplitPairs(tile) => Some(Division::of((tile, PAIR), need)),
+            _ => None,
+        };
+        if let Some(Division { tiles, parts, .. }) = divided
+            && (parts == 1 || tiles > MULTIPROCESSORS)
+        {
+            return None;
         }
         let fits = plan.grid[1..].iter().all(|&ctas| ctas <= MOST_ALONG_Y);
         fits.then_some(plan)
@@ -315,13 +453,51 @@ impl Plan {
                 let [rows, columns] = tile.shape();
                 m.div_ceil(rows) * n.div_ceil(columns) * need.batches
             }
-            Instance::Few(_) | Instance::Wave(_) => self.grid.iter().product(),
-            Instance::Split(tile) => {
-                let divided = Division::of(tile, need);
-                divided.tiles * divided.parts
+            Instance::ManyPairs(tile) => {
+                let [rows, columns] = tile.shape();
+                m.div_ceil(PAIR * rows) * n.div_ceil(columns) * PAIR
             }
+            Instance::Few(_) | Instance::Wave(_) | Instance::WavePairs(_) | Instance::Any(_) => {
+                self.grid.iter().product()
+            }
+            Instance::Split(tile) => Division::of((tile, 1), need).programs(),
+            Instance::SplitPairs(tile) => Division::of((tile, PAIR), need).programs(),
         };
         tiles.div_ceil(MULTIPROCESSORS)
+    }
+}
+
+fn of_many(instance: Instance, (tile, ctas): (ManyTile, usize), need: &Need) -> Plan {
+    let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
+    let tiles = m.div_ceil(ctas * rows) * n.div_ceil(columns) * need.batches;
+    // The fewest programs with as many waves: those that idle in the last one lower the clock of the others.
+    let waves = tiles.div_ceil(MULTIPROCESSORS / ctas);
+    let programs = ctas * tiles.div_ceil(waves.max(1));
+    let counts = [programs, waves, ctas * tiles];
+    Plan {
+        instance,
+        grid: [programs, 1, 1],
+        microseconds: many_microseconds(([rows, columns], ctas), counts, need),
+    }
+}
+
+fn of_split(instance: Instance, divides: (SplitTile, usize), need: &Need) -> Plan {
+    let (divided, microseconds) = Division::timed(divides, need);
+    Plan {
+        instance,
+        grid: [divided.programs(), 1, 1],
+        microseconds,
+    }
+}
+
+fn of_wave(instance: Instance, (tile, ctas): (ManyTile, usize), need: &Need) -> Plan {
+    let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
+    let along_m = m.div_ceil(rows).next_multiple_of(ctas);
+    let grid = [along_m, n.div_ceil(columns), need.batches];
+    Plan {
+        instance,
+        grid,
+        microseconds: wave_microseconds(([rows, columns], ctas), grid, need),
     }
 }
 
@@ -341,20 +517,21 @@ pub(super) struct Division {
 
 impl Division {
     /// As many as the model says are fastest, of those for which all CTAs run at a time: more took longer than whole tiles in all shapes that were tried.
-    pub(super) fn of(tile: SplitTile, need: &Need) -> Division {
+    pub(super) fn of(tile: (SplitTile, usize), need: &Need) -> Division {
         let (best, _) = Division::timed(tile, need);
         best
     }
 
     /// The same and the predicted time.
-    fn timed(tile: SplitTile, need: &Need) -> (Division, f64) {
+    fn timed((tile, ctas): (SplitTile, usize), need: &Need) -> (Division, f64) {
         let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
-        let (tiles, steps) = (m.div_ceil(rows) * n.div_ceil(columns), need.steps());
+        let along_m = m.div_ceil(rows).next_multiple_of(ctas);
+        let (tiles, steps) = (along_m * n.div_ceil(columns), need.steps());
         let of_each = |parts: usize| {
             let each = steps.div_ceil(parts).max(1);
             let parts = steps.div_ceil(each).max(1);
             let divided = Division { tiles, parts, each };
-            (divided, split_microseconds(tile, divided, need))
+            (divided, split_microseconds((tile, ctas), divided, need))
         };
         let better = |best: (Division, f64), next: (Division, f64)| {
             if next.1 < best.1 { next } else { best }
@@ -384,6 +561,14 @@ impl fmt::Display for Instance {
                 let [rows, columns] = tile.shape();
                 write!(f, "{rows}x{columns} in one wave")
             }
+            Instance::ManyPairs(tile) => {
+                let [rows, columns] = tile.shape();
+                write!(f, "{rows}x{columns} by pairs")
+            }
+            Instance::WavePairs(tile) => {
+                let [rows, columns] = tile.shape();
+                write!(f, "{rows}x{columns} in one wave by pairs")
+            }
             Instance::Few(tile) => {
                 let rows = tile.groups * INSTRUCTION_ROWS;
                 let turned = if tile.turned {
@@ -397,6 +582,14 @@ impl fmt::Display for Instance {
             Instance::Split(tile) => {
                 let [rows, columns] = tile.shape();
                 write!(f, "{rows}x{columns} in parts along K")
+            }
+            Instance::SplitPairs(tile) => {
+                let [rows, columns] = tile.shape();
+                write!(f, "{rows}x{columns} in parts along K by pairs")
+            }
+            Instance::Any(tile) => {
+                let [rows, columns] = tile.shape();
+                write!(f, "{rows}x{columns} of rows that begin anywhere")
             }
         }
     }
@@ -444,8 +637,8 @@ mod tests {
 
     #[test]
     fn few_tiles_of_many_steps_are_divided() {
-        check([512, 512, 16384], "128x128 in parts along K, 128 CTAs");
-        check([200, 1024, 8192], "128x128 in parts along K");
+        check([512, 512, 16384], "128x128 in parts along K");
+        check([200, 1024, 8192], "64x128 in parts along K");
         let large = Need::of_16_bits([4096, 4096, 4096]);
         let divided = |plan: &Plan| matches!(plan.instance, Instance::Split(_));
         assert!(!Plan::all(&large).iter().any(divided));

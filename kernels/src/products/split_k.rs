@@ -8,11 +8,11 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::dense::rows_of_group;
+use super::dense::{PAIR, rows_of_group};
 use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
-use super::form::{Form, Source};
+use super::form::{Form, Source, pipeline_of};
 
 /// A tile of [`split_k`]: `[groups * 64, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,6 +146,8 @@ struct Parts<T: Operand> {
     count: Scalar<i32>,
     each: Scalar<i32>,
     exchange: Exchange<T::Sum>,
+    /// CTAs of a cluster, which have the same part of tiles one above the other.
+    ctas: usize,
 }
 
 impl<T: Operand> Parts<T> {
@@ -154,6 +156,17 @@ impl<T: Operand> Parts<T> {
     fn of_program(self) -> Range<i32> {
         let all = self.exchange.tiles * self.count;
         range(program_id(0), all).step(num_programs(0))
+    }
+
+    /// The row and column of a tile.
+    #[device]
+    fn place(self, tile: Scalar<i32>) -> [Scalar<i32>; 2] {
+        if self.ctas > 1 {
+            let [row, column] = self.order.place(tile / self.ctas);
+            [row * self.ctas + cluster_rank(), column]
+        } else {
+            self.order.place(tile)
+        }
     }
 
     #[track_caller]
@@ -190,8 +203,8 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
         pipeline,
         a,
         b,
-        order,
         exchange,
+        ctas,
         ..
     } = of;
     let (tile, tiles) = (exchange.tile, exchange.tiles);
@@ -204,7 +217,7 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
             let (part, tile) = (number / tiles, number % tiles);
             let (sums, next) = of.sums((group, part), at);
             at = next;
-            let [row, column] = order.place(tile);
+            let [row, column] = of.place(tile);
             let first = row * rows + group * INSTRUCTION_ROWS;
             exchange.store_part([tile, part], group, sums);
             exchange.wait(tile, group);
@@ -221,7 +234,7 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
         launch_wait();
         for number in of.of_program() {
             let (part, tile) = (number / tiles, number % tiles);
-            let [row, column] = order.place(tile);
+            let [row, column] = of.place(tile);
             for step in of.of_part(part) {
                 let stage = pipeline.producer_acquire(at);
                 let (of_a, of_b) = stage.tiles;
@@ -229,6 +242,9 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
                 b.load([scalar(0), column * columns, step], of_b, stage.full);
                 at = pipeline.commit(stage).advance();
             }
+        }
+        if ctas > 1 {
+            pipeline.producer_tail(at);
         }
     };
     let [of_consumers, of_others] = REGISTERS;
@@ -267,12 +283,7 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     sums: Ptr<T::Sum>,
     counts: Ptr<i32>,
 ) {
-    let tile = form.tile;
-    let [rows, columns] = tile.shape();
     launch_dependents();
-    let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
-    let order = GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape()));
-    let (tiles, steps) = (order.count(), steps_along(k, depth::<T>()));
     let data = Data {
         alpha,
         beta,
@@ -282,6 +293,94 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         bias,
         scales: [a_scales, b_scales],
     };
+    let of_parts = [parts, each];
+    divide(
+        (form, 1),
+        (a, b),
+        (out, stride),
+        [m, n, k],
+        of_parts,
+        data,
+        (sums, counts),
+    );
+}
+
+/// The same by pairs of CTAs, whose tiles are one above the other: each loads half of the columns of B and multicasts them to both. B is along K.
+#[kernel(warps = 4, cluster = PAIR, min_ctas_per_sm = 1)]
+pub fn split_k_pairs<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<SplitTile, E>,
+    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
+    a: TensorMap<T>,
+    #[block(form.sides[1].block::<T>(form.tile.columns / PAIR), form.sides[1].swizzle::<T>(form.tile.columns / PAIR))]
+    b: TensorMap<T>,
+    out: Ptr<O>,
+    #[multiple_of(unit::<O>())] stride: i32,
+    m: i32,
+    n: i32,
+    k: i32,
+    parts: i32,
+    each: i32,
+    alpha: f32,
+    beta: f32,
+    source: Ptr<O>,
+    #[multiple_of(unit::<O>())] source_pitch: i32,
+    bias: Ptr<O>,
+    a_scales: Ptr<f32>,
+    b_scales: Ptr<f32>,
+    sums: Ptr<T::Sum>,
+    counts: Ptr<i32>,
+) {
+    launch_dependents();
+    let data = Data {
+        alpha,
+        beta,
+        source,
+        source_pitch,
+        source_batch: scalar(0),
+        bias,
+        scales: [a_scales, b_scales],
+    };
+    let of_parts = [parts, each];
+    divide(
+        (form, PAIR),
+        (a, b),
+        (out, stride),
+        [m, n, k],
+        of_parts,
+        data,
+        (sums, counts),
+    );
+}
+
+/// How many tiles there are, those of a cluster one by one.
+#[track_caller]
+fn tiles_of(order: GroupedRows, ctas: usize) -> Scalar<i32> {
+    if ctas > 1 {
+        order.count() * ctas
+    } else {
+        order.count()
+    }
+}
+
+/// The part of this program, or of the tiles that the CTAs of a cluster have, one above the other.
+#[device]
+fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    (form, ctas): (Form<SplitTile, E>, usize),
+    (a, b): (TensorMap<T>, TensorMap<T>),
+    (out, stride): (Ptr<O>, Scalar<i32>),
+    [m, n, k]: [Scalar<i32>; 3],
+    [parts, each]: [Scalar<i32>; 2],
+    data: Data<O>,
+    (sums, counts): (Ptr<T::Sum>, Ptr<i32>),
+) {
+    let tile = form.tile;
+    let [rows, columns] = tile.shape();
+    let a = Source::new(a, form.sides[0], rows);
+    let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
+    let pipeline = pipeline_of((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let of_cluster = [ctas * rows, columns];
+    let order = GroupedRows::new([m, n], of_cluster, rows_of_group(of_cluster));
+    let (tiles, steps) = (tiles_of(order, ctas), steps_along(k, depth::<T>()));
     let ending = Ending {
         epilogue: form.epilogue,
         columns,
@@ -304,13 +403,14 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     };
     let parts = Parts {
         pipeline,
-        a: Source::new(a, form.sides[0], rows),
-        b: Source::new(b, form.sides[1], columns),
+        a,
+        b,
         order,
         steps,
         count: parts,
         each,
         exchange,
+        ctas,
     };
     let store = |place, sums| ending.store_rows(place, sums);
     multiply_parts(parts, store);

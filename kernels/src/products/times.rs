@@ -1,11 +1,12 @@
-//! The model of times: cycles of one multiprocessor, beside what memory takes. Its constants are least squares over 2500 measured pairs of product and instance on an H200, of the geometric mean of single launches and those back to back
+//! The model of times: cycles of one multiprocessor, beside what memory takes. Its constants are fitted to 8400 measured pairs of product and instance on an H200 and an H100, of the geometric mean of single launches and those back to back
 //! (`bench/results/products.md`); below 3 % it does not tell two plans apart.
 
 use std::sync::OnceLock;
 
-use super::factor::{INSTRUCTION_ROWS, MULTIPROCESSORS, STAGE_BYTES};
+use super::any_rows::AnyTile;
+use super::factor::{INSTRUCTION_ROWS, MULTIPROCESSORS, STAGE_BYTES, UNIT_BYTES};
 use super::few_tiles::FewTile;
-use super::plan::{Division, Need};
+use super::plan::{Division, Loose, Need};
 use super::split_k::SplitTile;
 
 /// Rows of a tile in instructions of `wgmma`, and its columns in units of 8, at most.
@@ -34,15 +35,33 @@ fn step_of([rows, columns]: [usize; 2]) -> f64 {
     rows * columns / 32.0 * 1.032 * (wanted / 128.0).max(1.0).powf(0.45) * few_rows
 }
 
-/// Microseconds that memory takes at least: DRAM, and L2. TMA asks L2 for lines of 128 bytes, two for each row of a stage that does not begin at one.
+/// Microseconds that memory takes at least: DRAM, and L2. TMA asks L2 for lines of 128 bytes, two for each row of a stage that does not begin at one, which costs most where it begins between units of 32 bytes.
 fn memory_microseconds(need: &Need, l2_bytes: f64) -> f64 {
-    let begins_at_lines = (need.size[2] * need.element_bytes[0]).is_multiple_of(STAGE_BYTES);
-    let l2_bytes = if begins_at_lines {
-        l2_bytes
+    (need.bytes() / 3.3e6).max(lines(need) * l2_bytes / 10.5e6) + 2.25
+}
+
+/// How much longer a multiprocessor gets its stages than if all rows began at lines.
+fn lines(need: &Need) -> f64 {
+    // Copies of rows that begin anywhere have pitches of 16 bytes.
+    let pitch = (need.size[2] * need.element_bytes[0]).next_multiple_of(UNIT_BYTES);
+    if pitch.is_multiple_of(STAGE_BYTES) {
+        1.0
+    } else if pitch.is_multiple_of(32) {
+        1.54
     } else {
-        2.2 * l2_bytes
-    };
-    (need.bytes() / 3.3e6).max(l2_bytes / 12.0e6) + 2.25
+        2.06
+    }
+}
+
+/// What pairs of CTAs take beside what the model says of them: they gain where L2 is asked for two lines a row, and nowhere else.
+fn of_pairs(ctas: usize, need: &Need) -> f64 {
+    if ctas == 1 {
+        1.0
+    } else if lines(need) > 1.0 {
+        0.98
+    } else {
+        1.03
+    }
 }
 
 /// Microseconds of a product whose cycles and whose memory take so long by themselves: more than the longer of the two, by which of them they do not overlap.
@@ -56,39 +75,49 @@ fn clock(share: f64) -> f64 {
 }
 
 pub(super) fn many_microseconds(
-    tile: [usize; 2],
+    (tile, ctas): ([usize; 2], usize),
     [programs, waves, tiles]: [usize; 3],
     need: &Need,
 ) -> f64 {
     let ([m, n, _], steps) = (need.size, need.steps() as f64);
     let area = (tile[0] * tile[1]) as f64;
-    let step = step_cycles(tile);
-    let end = 350.0 + 1270.0 * area / 32768.0;
+    let stage = (tile[0] + tile[1] / ctas) as f64 * 128.0;
+    let step = step_cycles(tile).max(lines(need) * stage / 95.0);
+    let end = 400.0 + 1270.0 * area / 32768.0;
     let cycles = 12000.0 + waves as f64 * (steps * step + end);
     let use_in_wave = steps * area / 32.0 / (steps * step + end);
     let share = use_in_wave * programs as f64 / MULTIPROCESSORS as f64;
-    let l2_bytes = tiles as f64 * steps * (tile[0] + tile[1]) as f64 * 128.0;
+    let l2_bytes = tiles as f64 * steps * stage;
     // Loads of the next tile overlap with the end of this one: the longer of the two counts.
-    let memory = memory_microseconds(need, l2_bytes) + 1.5;
-    let time = (cycles / clock(share)).max(memory);
+    let memory = memory_microseconds(need, l2_bytes) + 3.4;
+    let time = of_pairs(ctas, need) * (cycles / clock(share)).max(memory);
     // TMA loads of boxes that are mostly outside of a matrix are slow: 128x128 for 16 columns took twice as long.
     let is_mostly_outside = 2 * m < tile[0] || 2 * n < tile[1];
     if is_mostly_outside { 2.0 * time } else { time }
 }
 
-pub(super) fn wave_microseconds([rows, columns]: [usize; 2], grid: [usize; 3], need: &Need) -> f64 {
+pub(super) fn wave_microseconds(
+    ([rows, columns], ctas): ([usize; 2], usize),
+    grid: [usize; 3],
+    need: &Need,
+) -> f64 {
     let ([m, n, _], steps) = (need.size, need.steps() as f64);
     let all: usize = grid.iter().product();
-    let (area, stage) = ((rows * columns) as f64, (rows + columns) as f64 * 128.0);
+    let (area, stage) = (
+        (rows * columns) as f64,
+        (rows + columns / ctas) as f64 * 128.0,
+    );
     let waves = all.div_ceil(MULTIPROCESSORS) as f64;
     // The products of a tile, the latency of a ring of loads, or the bytes that one CTA gets from L2.
-    let step = step_cycles([rows, columns]).max(190.0).max(stage / 70.0);
-    let of_wave = steps * step + 1370.0 + area * 0.124;
+    let step = step_cycles([rows, columns])
+        .max(258.0)
+        .max(lines(need) * stage / 106.0);
+    let of_wave = steps * step + 780.0 + area * 0.165;
     let cycles = 3400.0 + waves * of_wave;
     let share = steps * area / 32.0 / of_wave * all as f64 / (waves * MULTIPROCESSORS as f64);
     let l2_bytes = all as f64 * steps * stage;
     let memory = memory_microseconds(need, l2_bytes);
-    let time = together(cycles / clock(share).min(1.85e3), memory);
+    let time = of_pairs(ctas, need) * together(cycles / clock(share).min(1.85e3), memory);
     let is_mostly_outside = 2 * m < rows || 2 * n < columns;
     if is_mostly_outside { 2.0 * time } else { time }
 }
@@ -120,33 +149,84 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
     let waves = all.div_ceil(resident(ctas) * shared) as f64;
     // A step takes the products of a tile, its share of the latency of a ring of loads, or the bytes that one CTA gets from L2.
     let alone = if all > resident(ctas) && shared == 2 {
-        20.7
+        30.9
     } else {
-        44.0
+        96.0
     };
-    let step = step_cycles([rows, columns]).max(190.0).max(stage / alone);
+    let step = step_cycles([rows, columns])
+        .max(197.0)
+        .max(lines(need) * stage / alone);
     let exchange = if ctas > 1 {
-        1170.0 + area * 0.25
+        880.0 + area * 0.218
     } else {
-        210.0 + area * 0.084
+        58.0 + area * 0.107
     };
-    let cycles = 2400.0 + waves * (steps * step + exchange + 1050.0);
+    let cycles = 2710.0 + waves * (steps * step + exchange + 1570.0);
     let l2_bytes = all as f64 * steps * stage;
     // The exchange begins when the last loads have completed.
     let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
     let time = together(cycles / 1.9e3, memory);
     // Rings of three stages took so much longer than that.
-    if stages <= 3 { 1.17 * time } else { time }
+    if stages <= 3 { 1.14 * time } else { time }
 }
 
-pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need) -> f64 {
+pub(super) fn split_microseconds(
+    (tile, ctas): (SplitTile, usize),
+    divided: Division,
+    need: &Need,
+) -> f64 {
     let [rows, columns] = tile.shape();
     let Division { tiles, parts, each } = divided;
-    let (area, step) = ((rows * columns) as f64, step_cycles([rows, columns]));
+    let (area, stage) = (
+        (rows * columns) as f64,
+        (rows + columns / ctas) as f64 * 128.0,
+    );
+    let step = step_cycles([rows, columns]).max(lines(need) * stage / 187.0);
     // Parts go to L2 in f32. Programs of a tile wait for each other, and each reads its share of all parts at once.
-    let exchange = 7000.0 + area / 4.0;
-    let cycles = 3800.0 + each as f64 * step + exchange;
-    let l2_bytes = (tiles * parts * each * (rows + columns)) as f64 * 128.0;
+    let exchange = 5240.0 + area * 0.43;
+    let cycles = 1420.0 + each as f64 * step + exchange;
+    let l2_bytes = (tiles * parts * each) as f64 * stage;
     let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
-    together(cycles / 1.8e3, memory)
+    of_pairs(ctas, need) * together(cycles / 1.8e3, memory)
+}
+
+/// Microseconds of copies that tensor maps ask for: one launch for both operands, and one for the result.
+pub(super) fn copy_microseconds(need: &Need) -> f64 {
+    let Some(Loose { are_copied, .. }) = need.loose else {
+        return 0.0;
+    };
+    let ([m, n, k], [of_operands, of_result]) = (need.size, need.element_bytes);
+    let bytes = [m * k * of_operands, n * k * of_operands, m * n * of_result];
+    let copied = |side: usize| {
+        if are_copied[side] {
+            (bytes[side] * need.batches) as f64
+        } else {
+            0.0
+        }
+    };
+    let operands = copied(0) + copied(1);
+    let launch = |bytes: f64, microseconds: f64| if bytes > 0.0 { microseconds } else { 0.0 };
+    launch(operands, 1.8) + operands / 2.1e6 + launch(copied(2), 2.0) + copied(2) / 0.86e6
+}
+
+pub(super) fn any_microseconds(tile: AnyTile, grid: [usize; 3], need: &Need) -> f64 {
+    let ([rows, columns], [of_a, of_b, of_c]) = (tile.shape(), tile.units);
+    let (steps, all) = (need.steps() as f64, grid.iter().product::<usize>());
+    // Instructions of warps that load or store so many elements.
+    let accesses = |elements: usize, unit: usize| elements as f64 / (32 * unit) as f64;
+    let depth = STAGE_BYTES / need.element_bytes[0];
+    let loads = accesses(rows * depth, of_a) + accesses(columns * depth, of_b);
+    let stores = accesses(rows * columns, of_c);
+    let at_a_time = tile.resident() * MULTIPROCESSORS;
+    let waves = all.div_ceil(at_a_time) as f64;
+    // CTAs of a multiprocessor take turns; each waits for its loads in each step.
+    let shared = (all as f64 / MULTIPROCESSORS as f64).clamp(1.0, tile.resident() as f64);
+    let step = (loads * 8.8 * shared).max(loads * 4.6 + 1140.0);
+    let end = (stores * 8.8 * shared).max(stores * 4.6 + 140.0);
+    // The registers of loads ahead of 128 columns do not all fit beside the sums.
+    let again = if columns >= 128 { 1.7 } else { 1.0 };
+    let cycles = 960.0 + waves * (step + (steps - 1.0) * again * step + end);
+    let l2_bytes = all as f64 * steps * (rows + columns) as f64 * STAGE_BYTES as f64;
+    let memory = (need.bytes() / 1.4e6).max(l2_bytes / 2.8e6) + 3.1;
+    together(cycles / 1.9e3, memory)
 }

@@ -163,6 +163,7 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             batches: 1,
             element_bytes: [size_of::<T>(), size_of::<O>()],
             is_mn_major: [false; 2],
+            loose: None,
         };
         let plans = INSTANCES.map(|instance| Plan::able(instance, &need));
         let plans = plans.into_iter().flatten();

@@ -1,0 +1,230 @@
+//! Products of matrices whose rows begin anywhere, by one launch: no tensor map takes them, so that threads load elements into registers and store them to shared memory, and
+//! store results where they belong. For few steps along K, where copies to rows that tensor maps take would cost more than the product.
+
+use std::fmt;
+
+use tilekit::prelude::*;
+
+use super::ending::Ending;
+use super::epilogue::{Data, Epilogue};
+use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth};
+use super::form::{Form, Side};
+
+/// A tile of [`any_rows`]: `[groups * 64, columns]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AnyTile {
+    /// Warpgroups.
+    pub groups: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Elements of which lines of A, of B and of C begin and end at multiples: 1, 2, 4 or 8. They are loaded and stored so many at a time.
+    pub units: [usize; 3],
+}
+
+impl AnyTile {
+    /// Rows and columns.
+    pub fn shape(self) -> [usize; 2] {
+        [self.groups * INSTRUCTION_ROWS, self.columns]
+    }
+
+    /// CTAs that share a multiprocessor: as many as have registers for what they load beside their sums.
+    pub(super) fn resident(self) -> usize {
+        match (self.groups, self.columns) {
+            (1, 128..) => 3,
+            (groups, _) => 4 / groups,
+        }
+    }
+}
+
+impl fmt::Display for AnyTile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AnyTile {
+            groups,
+            columns,
+            units: [a, b, c],
+        } = self;
+        write!(f, "{groups}x{columns}+{a}+{b}+{c}")
+    }
+}
+
+/// So many warps over lines of a tile, of which a thread has `unit` neighbours: a warp accesses as much of a line as it can.
+fn lines([_, length]: [usize; 2], unit: usize, warps: usize) -> Blocked {
+    let lanes = (length / unit).min(32);
+    Blocked::new([1, unit], [32 / lanes, lanes], [warps, 1], [1, 0])
+}
+
+/// An operand in a program.
+#[derive(Clone, Copy)]
+struct Lines<T: Operand> {
+    base: Ptr<T::Bits>,
+    pitch: Scalar<i32>,
+    /// Which product of a batch, in elements.
+    of_batch: Scalar<i64>,
+    /// Its first row of M or N here, and how many there are.
+    first: Scalar<i32>,
+    rows: Scalar<i32>,
+    k: Scalar<i32>,
+    side: Side,
+    unit: usize,
+    /// Rows of a tile, and warps that load them.
+    of_tile: usize,
+    warps: usize,
+}
+
+impl<T: Operand> Lines<T> {
+    fn block(self) -> [usize; 2] {
+        if self.side.is_mn_major {
+            [depth::<T>(), self.of_tile]
+        } else {
+            [self.of_tile, depth::<T>()]
+        }
+    }
+
+    /// Loads what a step along K takes: zeros outside of the matrix.
+    #[device]
+    fn load(self, step: Scalar<i32>) -> Tensor<T::Bits> {
+        let [outer, inner] = self.block();
+        let layout = lines(self.block(), self.unit, self.warps);
+        let along_k = step * depth::<T>();
+        let (from, to) = if self.side.is_mn_major {
+            ([along_k, self.first], [self.k, self.rows])
+        } else {
+            ([self.first, along_k], [self.rows, self.k])
+        };
+        let end = to[1].multiple_of([self.unit]);
+        let pitch = self.pitch.multiple_of([self.unit]);
+        let i = rows_of(layout.clone(), scalar(0), outer);
+        let j = columns_of(layout, scalar(0), inner);
+        let before = from[0].cast::<i64>() * pitch.cast::<i64>() + from[1].cast::<i64>();
+        let base = self.base + (self.of_batch + before).multiple_of([self.unit]);
+        let inside = (i + from[0] < to[0]) & (j + from[1] < end);
+        base.at(i * pitch + j).mask(inside).other(0).load()
+    }
+
+    /// Where that lies in shared memory.
+    #[track_caller]
+    fn alloc(self) -> Smem<T::Bits> {
+        Smem::alloc(self.block(), self.side.swizzle::<T>(self.of_tile))
+    }
+
+    /// The same as `[rows, K]`, for the tensor cores.
+    #[track_caller]
+    fn by_rows(self, tile: Smem<T::Bits>) -> Smem<T> {
+        let tile = tile.reinterpret::<T>(self.block(), tile.layout());
+        if self.side.is_mn_major {
+            tile.transpose()
+        } else {
+            tile
+        }
+    }
+}
+
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z. Lines of matrices, along K or, of operands, along M or N, are
+/// `pitch` elements apart, and matrices of a batch `batch`; both are multiples of the tile's units, as are where lines begin, and the extents along them. 128 pitches are less than 2³¹.
+#[kernel(warps = 4 * form.tile.groups, min_ctas_per_sm = form.tile.resident())]
+pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<AnyTile, E>,
+    #[align(size_of::<T>())] a: Ptr<T>,
+    a_pitch: i32,
+    a_batch: i64,
+    #[align(size_of::<T>())] b: Ptr<T>,
+    b_pitch: i32,
+    b_batch: i64,
+    #[align(size_of::<O>())] out: Ptr<O>,
+    stride: i32,
+    batch_stride: i64,
+    m: i32,
+    n: i32,
+    k: i32,
+    alpha: f32,
+    beta: f32,
+    #[align(size_of::<O>())] source: Ptr<O>,
+    source_pitch: i32,
+    source_batch: i64,
+    bias: Ptr<O>,
+    a_scales: Ptr<f32>,
+    b_scales: Ptr<f32>,
+) {
+    launch_dependents();
+    let AnyTile {
+        groups,
+        columns,
+        units: [of_a, of_b, of_c],
+    } = form.tile;
+    let ([rows, _], warps) = (form.tile.shape(), 4 * groups);
+    let [row, column] = [program_id(0) * rows, program_id(1) * columns];
+    let batch = if form.is_batched {
+        program_id(2)
+    } else {
+        scalar(0)
+    };
+    let a = Lines::<T> {
+        base: a.cast::<T::Bits>().multiple_of([of_a]),
+        pitch: a_pitch,
+        of_batch: batch.cast::<i64>() * a_batch,
+        first: row,
+        rows: m,
+        k,
+        side: form.sides[0],
+        unit: of_a,
+        of_tile: rows,
+        warps,
+    };
+    let b = Lines::<T> {
+        base: b.cast::<T::Bits>().multiple_of([of_b]),
+        pitch: b_pitch,
+        of_batch: batch.cast::<i64>() * b_batch,
+        first: column,
+        rows: n,
+        k,
+        side: form.sides[1],
+        unit: of_b,
+        of_tile: columns,
+        warps,
+    };
+    let (tile_a, tile_b) = (a.alloc(), b.alloc());
+    let steps = steps_along(k, depth::<T>());
+    let sums = Wgmma::new(
+        [warps as u32, 1],
+        [64, columns as u32, (32 / size_of::<T>()) as u32],
+    );
+    let mut acc = Accumulator::<T::Sum>::zeros([rows, columns], sums);
+
+    launch_wait();
+    let (mut next_a, mut next_b) = (a.load(scalar(0)), b.load(scalar(0)));
+    for step in range(0, steps) {
+        tile_a.store(next_a);
+        tile_b.store(next_b);
+        // In flight while the tensor cores multiply.
+        if step + 1 < steps {
+            next_a = a.load(step + 1);
+            next_b = b.load(step + 1);
+        }
+        acc = acc
+            .mma(a.by_rows(tile_a), b.by_rows(tile_b).transpose())
+            .wait(0);
+    }
+    let ending = Ending {
+        epilogue: form.epilogue,
+        columns,
+        ctas: 1,
+        turned: false,
+        is_batched: form.is_batched,
+        out: out.multiple_of([of_c]),
+        stride: stride.multiple_of([of_c]),
+        batch_stride: batch_stride.multiple_of([of_c]),
+        size: [m, n.multiple_of([of_c])],
+        batch,
+        data: Data {
+            alpha,
+            beta,
+            source,
+            source_pitch,
+            source_batch,
+            bias,
+            scales: [a_scales, b_scales],
+        },
+    };
+    let layout = lines([rows, columns], of_c, warps);
+    ending.store_as(layout, [row, column], acc.wait_all());
+}

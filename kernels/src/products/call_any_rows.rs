@@ -1,0 +1,97 @@
+//! Calls whose matrices lie in rows that begin anywhere, without a copy.
+
+use std::any::TypeId;
+
+use tilekit::Buffer;
+use tilekit::prelude::*;
+
+use super::any_rows::{AnyTile, any_rows};
+use super::call::{Products, Which};
+use super::check::{Call, View};
+use super::epilogue::Epilogue;
+use super::error::Result;
+use super::factor::{Operand, ResultOf};
+use super::form::Form;
+use super::launch::AnyHandles;
+use super::matrix::Matrix;
+use super::options::Options;
+use super::plan::{Instance, Plan};
+
+/// A matrix from its first element on.
+fn begun<T: DeviceElement>(buffer: &Buffer<T>, place: Matrix) -> View<'_, T> {
+    let view = buffer.view(place.shape).with_strides(place.strides);
+    view.with_offset(place.offset)
+}
+
+impl Products {
+    /// The plan of a call, if that is by `any_rows`.
+    pub(super) fn by_any_rows(&self, call: &Call) -> Option<(Plan, AnyTile)> {
+        call.loose?;
+        let plan = self.planned(call.need()).plan;
+        match plan.instance {
+            Instance::Any(tile) => Some((plan, tile)),
+            _ => None,
+        }
+    }
+
+    /// Launches it on the matrices where they are: X, Y and the result.
+    pub(super) fn launch_any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+        &self,
+        stream: &Stream,
+        (call, plan, tile): (&Call, Plan, AnyTile),
+        (x, y, c): (&Buffer<T>, &Buffer<T>, &Buffer<O>),
+        (options, [x_scales, y_scales]): (&Options<'_, O>, [&Buffer<f32>; 2]),
+        epilogue: E,
+    ) -> Result<()> {
+        let loose = call.loose.expect("what it is planned for");
+        let [(of_x, x_side), (of_y, y_side)] = loose.factors;
+        let form = Form {
+            tile,
+            sides: [x_side, y_side],
+            is_batched: call.batches > 1,
+            epilogue,
+        };
+        let types = TypeId::of::<(T, O, E)>();
+        let which = Which::Product(form.of(plan.instance), epilogue.name());
+        let compile = || fixed(any_rows::<T, O, E>, form).compile(self.compiler());
+        let load = || compile()?.load(self.device())?.programmatic();
+        let kernel = self.loaded::<AnyHandles<T, O>>((types, which), load)?;
+        let (source, of_source) = match (options.source, loose.source) {
+            (Some(view), Some(place)) => (view.source(), place),
+            _ => (c, loose.result),
+        };
+        let [m, n, k] = call.size.map(|extent| extent as i32);
+        let pitch = |place: Matrix| place.strides[0] as i32;
+        let step = |place: Matrix| place.step_of_batch() as i64;
+        let [x, y] = [begun(x, of_x), begun(y, of_y)];
+        let [out, source] = [begun(c, loose.result), begun(source, of_source)];
+        let bias = options.bias.map_or(c, |(bias, _)| bias);
+        kernel.launch(
+            stream,
+            plan.grid,
+            (
+                &x,
+                pitch(of_x),
+                step(of_x),
+                &y,
+                pitch(of_y),
+                step(of_y),
+                &out,
+                pitch(loose.result),
+                step(loose.result),
+                m,
+                n,
+                k,
+                options.alpha,
+                options.beta,
+                &source,
+                pitch(of_source),
+                step(of_source),
+                bias,
+                x_scales,
+                y_scales,
+            ),
+        )?;
+        Ok(())
+    }
+}
