@@ -7,6 +7,7 @@ use ir::entity::{Inst, Region, Value};
 use ir::ops::arith::BinaryOp;
 use ir::ops::control::yielded;
 use ir::ops::flow;
+use ir::ops::mbarrier::Arrivers;
 use ir::ops::{Op, SharedAccess};
 use ir::{Func, TensorMapType};
 use smallvec::SmallVec;
@@ -34,6 +35,7 @@ pub(crate) fn program(
         around: Vec::new(),
         workers: Vec::new(),
         is_first_one_thread: false,
+        is_in_one_thread: false,
     };
     extractor.collect_relevant();
     extractor.region(func.body)?;
@@ -112,6 +114,7 @@ pub(crate) struct Extractor<'f> {
     pub(crate) around: Vec<LoopId>,
     pub(crate) workers: Vec<(Region, u32)>,
     pub(crate) is_first_one_thread: bool,
+    is_in_one_thread: bool,
 }
 
 impl Extractor<'_> {
@@ -233,7 +236,9 @@ impl Extractor<'_> {
                 self.workers.extend(parts);
                 if let Some((own, _)) = own {
                     self.is_first_one_thread = self.func.suits_one_thread(own);
+                    self.is_in_one_thread = self.is_first_one_thread;
                     self.region(own)?;
+                    self.is_in_one_thread = false;
                 }
                 self.push(inst, What::Join);
                 Ok(())
@@ -250,6 +255,13 @@ impl Extractor<'_> {
     }
 
     fn barrier_op(&mut self, inst: Inst) -> Result<(), Undecided> {
+        // All warps meet before one thread arrives for them.
+        if let Op::MbarrierArrive(op) = self.func.op(inst)
+            && op.by == Arrivers::Partition
+            && !self.is_in_one_thread
+        {
+            self.push(inst, What::Sync);
+        }
         let what = match self.func.op(inst) {
             Op::MbarrierInit(op) => What::Init {
                 barrier: op.barrier,

@@ -92,6 +92,29 @@ fn verdict(text: &str) -> String {
     }
 }
 
+/// One arrival of the whole partition, which its warps meet for, instead of one of each warp.
+fn of_partition(ring: &str) -> String {
+    let text = ring.replace("{count=4}", "{count=1}");
+    text.replace("%e {count=1, by=warp}", "%e {count=1}")
+}
+
+#[test]
+fn warps_meet_before_one_thread_arrives_for_them() {
+    for depth in 1..=4 {
+        let right = of_partition(&ring(depth, N));
+        assert_eq!(verdict(&right), "proved", "{depth} stages");
+        let read = "      %read = smem_load %tile : tensor<64x64xbf16, #blocked>\n";
+        let arrival = "      mbarrier_arrive %e {count=1}\n";
+        let early = right.replace(read, "");
+        let early = early.replace(arrival, &format!("{arrival}{read}"));
+        let said = verdict(&early);
+        assert!(
+            said.starts_with("found at `%read"),
+            "{depth} stages: {said}"
+        );
+    }
+}
+
 /// A ring of three stages with one line changed.
 fn check(name: &str, line: &str, with: &str, expected: &str) {
     let text = ring(3, N);
