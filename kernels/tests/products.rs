@@ -6,7 +6,8 @@
 )]
 
 use tilekit::prelude::*;
-use tilekit_kernels::products::plan::{INSTANCES, Instance, Need};
+use tilekit_kernels::products::instances::{INSTANCES, Instance};
+use tilekit_kernels::products::plan::Need;
 use tilekit_kernels::products::{CallPlan, Dispatch, Operand, Options, Products, ResultOf};
 
 /// An element of a test's matrices.

@@ -32,7 +32,8 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use tilekit::prelude::*;
-use tilekit_kernels::products::plan::{INSTANCES, Instance, Need, Plan};
+use tilekit_kernels::products::instances::{INSTANCES, Instance};
+use tilekit_kernels::products::plan::{Need, Plan};
 use tilekit_kernels::products::{Dispatch, Operand, Products, ResultOf};
 
 use options::Options;

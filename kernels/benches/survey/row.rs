@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tilekit::LtProduct;
 use tilekit::case::{BenchOptions, Entrant, Series, StreamContest};
-use tilekit_kernels::products::plan::{Instance, Need};
+use tilekit_kernels::products::instances::Instance;
+use tilekit_kernels::products::plan::Need;
 use tilekit_kernels::products::{Choice, Dispatch, Operand, Products, ResultOf};
 
 use crate::beside;

@@ -7,7 +7,8 @@ use tilekit::target::SM_90A;
 use super::form::Form;
 use super::shape::Shape;
 use crate::products::dense::ManyTile;
-use crate::products::plan::{Instance, Need, Plan};
+use crate::products::instances::Instance;
+use crate::products::plan::{Need, Plan};
 
 /// Tiles: warpgroups, rows of each, columns.
 const TILES: [[usize; 3]; 6] = [

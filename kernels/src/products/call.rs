@@ -16,12 +16,13 @@ use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf};
 use super::few_tiles::few_tiles;
 use super::form::Form;
+use super::instances::Instance;
 use super::launch::{FewHandles, Launch, ManyHandles, SplitHandles};
 use super::matrix::Matrix;
 use super::one_wave::{one_wave, one_wave_pairs};
 use super::operands::{Role, Workspaces};
 use super::options::Options;
-use super::plan::{Division, Instance, Need, Plan};
+use super::plan::{Division, Need, Plan};
 use super::split_k::{SplitTile, split_k, split_k_pairs};
 use super::weight_only::WeightWhich;
 

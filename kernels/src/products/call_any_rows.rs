@@ -12,10 +12,11 @@ use super::epilogue::Epilogue;
 use super::error::Result;
 use super::factor::{Operand, ResultOf};
 use super::form::Form;
+use super::instances::Instance;
 use super::launch::AnyHandles;
 use super::matrix::Matrix;
 use super::options::Options;
-use super::plan::{Instance, Plan};
+use super::plan::Plan;
 
 /// A matrix from its first element on.
 fn begun<T: DeviceElement>(buffer: &Buffer<T>, place: Matrix) -> View<'_, T> {

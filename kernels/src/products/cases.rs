@@ -8,8 +8,9 @@ use super::epilogue::{Epilogue, Plain};
 use super::factor::{Operand, ResultOf, unit};
 use super::few_tiles::few_tiles;
 use super::form::{Form, Side};
+use super::instances::{INSTANCES, Instance};
 use super::one_wave::{one_wave, one_wave_pairs};
-use super::plan::{Division, INSTANCES, Instance, Need, Plan};
+use super::plan::{Division, Need, Plan};
 use super::split_k::{split_k, split_k_pairs};
 
 /// How the products of a case lie.

@@ -10,10 +10,11 @@ use super::epilogue::Axis;
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
+use super::instances::Instance;
 use super::matrix::Matrix;
 use super::options::Options;
 use super::overlap::check_apart;
-use super::plan::{Instance, Loose, MOST_ALONG_Y, Need};
+use super::plan::{Loose, MOST_ALONG_Y, Need};
 
 pub(super) type View<'a, T> = TensorView<'a, T>;
 

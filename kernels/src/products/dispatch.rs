@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use tilekit::{Device, Tuned};
 
-use super::plan::{INSTANCES, Instance, Need, Plan};
+use super::instances::{INSTANCES, Instance};
+use super::plan::{Need, Plan};
 
 /// What `cargo tilekit tune --export` wrote on an H200.
 const RECORDS: &str = include_str!("records/h200.jsonl");

@@ -10,7 +10,8 @@ use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf, STAGE_BYTES, depth, unit};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of};
-use super::plan::{Instance, MULTIPROCESSORS, Need, Plan};
+use super::instances::Instance;
+use super::plan::{MULTIPROCESSORS, Need, Plan};
 
 /// Tiles of [`grouped`]: warpgroups, rows of each, columns, and the most stages.
 const TILES: [[usize; 4]; 2] = [[2, 64, 256, 4], [2, 64, 128, 6]];

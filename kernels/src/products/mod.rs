@@ -25,6 +25,7 @@ pub(crate) mod finished;
 pub mod form;
 pub mod grouped;
 mod grouped_cases;
+pub mod instances;
 mod launch;
 pub mod many_tiles;
 pub(crate) mod matrix;

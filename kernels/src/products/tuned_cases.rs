@@ -7,7 +7,8 @@ use super::cases::{Lies, Product};
 use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
-use super::plan::{INSTANCES, Instance, Need, Plan};
+use super::instances::{INSTANCES, Instance};
+use super::plan::{Need, Plan};
 
 /// Every instance, of which those are legal that can compute what is needed; the model is that of the plan.
 fn space(need: Need) -> Space<Instance> {

@@ -13,7 +13,8 @@ use crate::products::dense::dense;
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{ResultOf, unit};
 use crate::products::form::{Form, Side};
-use crate::products::plan::{INSTANCES, Instance, Need, Plan};
+use crate::products::instances::{INSTANCES, Instance};
+use crate::products::plan::{Need, Plan};
 
 /// How B lies, and C.
 #[derive(Clone, Copy, Default)]

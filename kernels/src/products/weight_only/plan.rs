@@ -6,7 +6,8 @@ use super::few::FewWeights;
 use super::format::{STEP, STRIP, WeightFormat};
 use super::many::{DEPTH, ManyWeights};
 use crate::products::dense::ManyTile;
-use crate::products::plan::{Instance, MULTIPROCESSORS, Need, Plan};
+use crate::products::instances::Instance;
+use crate::products::plan::{MULTIPROCESSORS, Need, Plan};
 
 const fn few([ctas, groups, parts, columns, stages]: [usize; 5]) -> FewWeights {
     FewWeights {
