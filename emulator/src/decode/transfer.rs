@@ -270,14 +270,17 @@ fn unpack_part(bits: u32, part_bits: u32, index: usize) -> Decoded<Exec> {
 }
 
 impl Visit<Mapa> for Decoder<'_> {
-    /// The address in another CTA: its rank plus one stands above the address (see `program::windows`).
+    /// The address in another CTA: its rank plus one stands above the address (see `program::windows`). A rank that no cluster has room for is that of
+    /// a window that no CTA has.
     fn visit(&mut self, i: &Mapa) -> Decoded {
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.cta, Type::U32)?);
         let d = self.target(i.dst, i.ty)?;
         let exec = if Self::file(i.ty) == File::Double {
-            lanes!(|a: u64, cta: u32| -> u64 { a & !0xff00_0000 | u64::from(cta + 1 & 0xff) << 24 })
+            lanes!(|a: u64, cta: u32| -> u64 {
+                a & !0xff00_0000 | u64::from(cta.min(0xfe) + 1) << 24
+            })
         } else {
-            lanes!(|a: u32, cta: u32| -> u32 { a & !0xff00_0000 | (cta + 1 & 0xff) << 24 })
+            lanes!(|a: u32, cta: u32| -> u32 { a & !0xff00_0000 | (cta.min(0xfe) + 1) << 24 })
         };
         self.lanes(exec, Slots::binary(d, a, b));
         Ok(())

@@ -79,12 +79,12 @@ fn check_one(
     };
     let (own, number) = (specialize.own_barriers(), first.barrier.number);
     let most = func.target.cta.barriers;
-    if own + number >= most {
+    if number >= most.saturating_sub(own) {
         let d = wrong(
             first,
             format!(
                 "this is named barrier {}, and of the {most} barriers of a CTA {own} are reserved: one for all threads, one for each partition",
-                number + 1
+                u64::from(number) + 1
             ),
         );
         found.push(d.help("use an `Mbarrier`, whose number only shared memory limits"));

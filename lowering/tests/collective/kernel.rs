@@ -298,11 +298,28 @@ pub(crate) fn run(text: &str, ctas: u32, buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// The same with the warps running in an order that a seed chooses.
 #[track_caller]
 pub(crate) fn run_with_seed(text: &str, ctas: u32, seed: u64, buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let done = run_unless(text, ctas, seed, buffers, "nothing is refused");
+    done.expect("what no reason refuses runs")
+}
+
+/// The same, or nothing where the kernel is refused for this reason.
+#[track_caller]
+pub(crate) fn run_unless(
+    text: &str,
+    ctas: u32,
+    seed: u64,
+    buffers: &[Vec<u8>],
+    reason: &str,
+) -> Option<Vec<Vec<u8>>> {
     let func = parse("test.tile", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let compiled = match compile(func, &Options::default()) {
+        Ok(compiled) => compiled,
+        Err(refused) if refused.to_string().contains(reason) => return None,
+        Err(refused) => panic!("{refused}\n{text}"),
+    };
     if let Some(gpu) = gpu::asked_for() {
         let done = gpu::launch(gpu, &compiled, ctas, buffers);
-        return done.unwrap_or_else(|e| panic!("{e}\n{text}"));
+        return Some(done.unwrap_or_else(|e| panic!("{e}\n{text}")));
     }
     let program = Program::load(&compiled.module).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let emulator = Emulator::new();
@@ -332,7 +349,7 @@ pub(crate) fn run_with_seed(text: &str, ctas: u32, seed: u64, buffers: &[Vec<u8>
         memory.read(place, &mut bytes).unwrap();
         bytes
     };
-    places.iter().zip(buffers).map(read).collect()
+    Some(places.iter().zip(buffers).map(read).collect())
 }
 
 /// Elements as bytes.

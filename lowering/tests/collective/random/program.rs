@@ -6,7 +6,7 @@ use layout::{Layout, SharedLayout};
 
 use super::dice::Dice;
 use super::layouts::{self, Team};
-use crate::kernel::{Form, Kernel, from_bytes, run_with_seed, to_bytes};
+use crate::kernel::{Form, Kernel, from_bytes, run_unless, to_bytes};
 
 /// A tensor of the program.
 #[derive(Clone)]
@@ -238,7 +238,12 @@ impl Program {
     #[track_caller]
     pub(crate) fn check(&self, seed: u64) {
         let text = self.text();
-        let found = run_with_seed(&text, 1 << self.team.cta_bits, seed, &self.buffers);
+        // A tile of which each step adds copies within a thread may outgrow it.
+        let outgrown = "elements in a thread";
+        let ctas = 1 << self.team.cta_bits;
+        let Some(found) = run_unless(&text, ctas, seed, &self.buffers, outgrown) else {
+            return;
+        };
         for (bytes, wanted) in found.iter().zip(&self.wanted) {
             let Some((what, dtype, wanted)) = wanted else {
                 continue;

@@ -45,7 +45,7 @@ impl Moved {
 
 impl Worker<'_> {
     /// Bytes that addresses and sizes of bulk copies are multiples of.
-    fn bulk_unit(&self) -> u32 {
+    pub(crate) fn bulk_unit(&self) -> u32 {
         self.context.target.tensor_map.unit_bytes
     }
 
