@@ -45,7 +45,7 @@ impl Moved {
 
 impl Worker<'_> {
     /// Bytes that addresses and sizes of bulk copies are multiples of.
-    pub(crate) fn bulk_unit(&self) -> u32 {
+    fn bulk_unit(&self) -> u32 {
         self.context.target.tensor_map.unit_bytes
     }
 
@@ -77,6 +77,7 @@ impl Worker<'_> {
             _ => self.bulk_unit(),
         };
         check_aligned(Memory::Shared, "bulk copy", &[shared; 32], 1 << lane, align)?;
+        self.inside(scene, cta, shared, self.bulk_unit(), lane)?;
         let Moved {
             pieces,
             map,

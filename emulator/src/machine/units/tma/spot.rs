@@ -28,11 +28,7 @@ impl Worker<'_> {
         what: &str,
     ) -> Stepped<(usize, u64)> {
         match self.place(scene, spot, lane) {
-            Some((Target::Shared, address)) => {
-                let (cta, address) = shared_owner(scene, lane, address)?;
-                self.inside(scene, cta, address, self.bulk_unit(), lane)?;
-                Ok((cta, address))
-            }
+            Some((Target::Shared, address)) => shared_owner(scene, lane, address),
             other => {
                 let address = other.map_or(0, |(_, address)| address);
                 let message = format!("{what} at {address:#x} must be in shared memory");
