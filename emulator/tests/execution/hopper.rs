@@ -380,6 +380,25 @@ fn cluster(body: &str, ctas: u32) -> Kernel {
 }
 
 #[test]
+fn a_rank_that_the_cluster_lacks_has_no_shared_memory() {
+    for rank in ["2", "254", "255", "-1"] {
+        let body = format!(
+            ".shared .align 16 .b32 cell[32];
+            mov.u32 %r4, cell;
+            mapa.shared::cluster.u32 %r9, %r4, {rank};
+            ld.shared::cluster.u32 %r10, [%r9];
+            barrier.cluster.arrive;
+            barrier.cluster.wait;"
+        );
+        let message = cluster(&body, 4).out(4).fault().message;
+        assert!(
+            message.contains("is not an address of shared memory in this cluster of 2"),
+            "rank {rank}: {message}"
+        );
+    }
+}
+
+#[test]
 fn ctas_of_a_cluster_read_each_other() {
     let body = "
         .shared .align 16 .b32 cell[32];
