@@ -20,7 +20,7 @@ pub fn clear_tiles(words: Ptr<u64>, ticket: Ptr<i32>, tiles: i32) {
 
 /// `out[i] = x[0] + .. + x[i]`, by tiles of `BLOCK` elements. Programs are persistent, `CTAS` to an SM.
 ///
-/// Memory stays busy only if enough is under way while a tile waits for those before it. So four partitions work on a ring of `SLOTS` tiles:
+/// Memory stays busy only if enough loads are in flight while a tile waits for those before it. So four partitions work on a ring of `SLOTS` tiles:
 ///
 /// 1. One draws tiles, in the order in which slots become free, and loads them by bulk copies.
 /// 2. One adds up each tile as it arrives and publishes its sum. It waits for no other program.

@@ -6,7 +6,9 @@
 )]
 
 mod collectives;
+mod matrices;
 mod parallel;
+mod parallel_errors;
 mod ranks;
 mod ring_attention;
 mod ring_gathered;
