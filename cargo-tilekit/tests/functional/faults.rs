@@ -134,7 +134,7 @@ fn costs_that_grow_are_refused_and_costs_that_shrink_are_written() {
     let wide = NARROW.replace("row_stride: i32", "#[multiple_of(4)] row_stride: i32");
     let package = Package::new("ratcheted-kernels", &wide);
     package.tilekit("snapshot --accept").ends_with(0);
-    let kept = "snapshots/narrow.ir.snap";
+    let kept = "snapshots/narrow.facts.snap";
     let accepted = package.read(kept);
     assert!(accepted.contains("ld.global.16B"), "{accepted}");
 
@@ -157,7 +157,7 @@ fn costs_that_grow_are_refused_and_costs_that_shrink_are_written() {
     package
         .tilekit("snapshot --ratchet")
         .ends_with(0)
-        .prints(&["narrow.ir.snap\n"]);
+        .prints(&["narrow.facts.snap\n"]);
     assert_eq!(package.read(kept), accepted);
     package.tilekit("snapshot --check").ends_with(0);
 

@@ -10,11 +10,11 @@ fn what_was_accepted_is_compared() {
         .tilekit("snapshot")
         .ends_with(104)
         .prints(&["scale-256.ptx.snap (new)"])
-        .says(&["2 new"]);
+        .says(&["3 new"]);
     package
         .tilekit("snapshot --accept")
         .ends_with(0)
-        .prints(&["snapshots/scale-256.ir.snap\n"]);
+        .prints(&["snapshots/scale-256.facts.snap\n"]);
     package
         .tilekit("snapshot --check")
         .ends_with(0)
@@ -23,14 +23,16 @@ fn what_was_accepted_is_compared() {
         .cargo("test -q --test tilekit snapshots")
         .ends_with(0)
         .prints(&["test snapshots ... ok"]);
-    let (ir, ptx) = (
-        package.read("snapshots/scale-256.ir.snap"),
-        package.read("snapshots/scale-256.ptx.snap"),
+    let read = |kind: &str| package.read(&format!("snapshots/scale-256.{kind}.snap"));
+    let (facts, ir, ptx) = (read("facts"), read("ir"), read("ptx"));
+    let header = "// kernel: scale<256>\n";
+    assert!(
+        facts.starts_with(&format!("{header}// launch: 128 threads")),
+        "{facts}"
     );
-    let facts = "// kernel: scale<256>\n// launch: 128 threads";
-    assert!(ir.starts_with(facts), "{ir}");
-    assert!(ptx.starts_with("// kernel: scale<256>\n.version "), "{ptx}");
-    for text in [ir, ptx] {
+    assert!(ir.starts_with(&format!("{header}#")), "{ir}");
+    assert!(ptx.starts_with(&format!("{header}.version ")), "{ptx}");
+    for text in [facts, ir, ptx] {
         let has_places = text.contains("src/lib.rs") || text.contains(".loc");
         assert!(!has_places, "{text}");
     }
@@ -55,21 +57,24 @@ fn what_was_accepted_is_compared() {
     package.edit("src/lib.rs", "load() * 4.0", "load() * 2.0");
     package.edit("src/lib.rs", "scale::<256>", "scale::<512>");
     let said = package.tilekit("snapshot --check").ends_with(104);
-    said.says(&["0 changed, 2 new, 2 stale"]);
+    said.says(&["0 changed, 3 new, 3 stale"]);
     package.tilekit("snapshot --accept").ends_with(0);
     package.tilekit("snapshot --check").ends_with(0);
     assert!(!package.root().join("snapshots/scale-256.ir.snap").exists());
 }
 
 #[test]
-fn a_kernel_keeps_the_ptx_of_its_smallest_variant() {
+fn a_kernel_keeps_the_texts_of_its_smallest_variant() {
     let package = Package::new("smallest-kernels", SCALE);
     let variants = |list: &str| format!("#[kernel(warps = 4, instances({list}))]");
     package.edit("src/lib.rs", "#[kernel(warps = 4)]", &variants("<1024>"));
     package.tilekit("snapshot --accept").ends_with(0);
     let has = |file: &str| package.root().join("snapshots").join(file).exists();
-    assert!(has("scale-256.ir.snap") && has("scale-1024.ir.snap"));
-    assert!(has("scale-256.ptx.snap") && !has("scale-1024.ptx.snap"));
+    assert!(has("scale-256.facts.snap") && has("scale-1024.facts.snap"));
+    for kind in ["ir", "ptx"] {
+        assert!(has(&format!("scale-256.{kind}.snap")));
+        assert!(!has(&format!("scale-1024.{kind}.snap")));
+    }
     let header = "// kernel: scale<256>, the variant with the fewest instructions\n";
     let ptx = package.read("snapshots/scale-256.ptx.snap");
     assert!(ptx.starts_with(header), "{ptx}");
@@ -80,7 +85,8 @@ fn a_kernel_keeps_the_ptx_of_its_smallest_variant() {
         package
             .tilekit(selected)
             .ends_with(104)
-            .prints(&["scale-128.ptx.snap (new)", "scale-256.ptx.snap (stale)"]);
+            .prints(&["scale-128.ptx.snap (new)", "scale-256.ptx.snap (stale)"])
+            .prints(&["scale-128.ir.snap (new)", "scale-256.ir.snap (stale)"]);
     }
     package.tilekit("snapshot --accept").ends_with(0);
     assert!(has("scale-128.ptx.snap") && !has("scale-256.ptx.snap"));
@@ -121,7 +127,7 @@ fn changed_facts_come_first_and_numbers_of_registers_change_nothing() {
 #[test]
 fn registers_are_neither_lost_nor_taken_as_compared_without_their_ptxas() {
     let package = Package::new("figure-kernels", SCALE);
-    let golden = "snapshots/scale-256.ir.snap";
+    let golden = "snapshots/scale-256.facts.snap";
     package.tilekit("snapshot --accept").ends_with(0);
     let accepted: String = package
         .read(golden)
@@ -138,7 +144,7 @@ fn registers_are_neither_lost_nor_taken_as_compared_without_their_ptxas() {
     ]);
     let has_ptxas = !said.stderr.contains("no ptxas was found");
 
-    package.edit("src/lib.rs", "load() * 2.0", "load() * 4.0");
+    package.edit("src/lib.rs", "load() * 2.0", "load() * 2.0 + 1.0");
     let before = package.read(golden);
     let said = package.tilekit("snapshot --accept");
     if has_ptxas {
@@ -152,4 +158,30 @@ fn registers_are_neither_lost_nor_taken_as_compared_without_their_ptxas() {
         package.edit(golden, "// ptxas 0.0.1: 16 registers\n", "");
         package.tilekit("snapshot --accept").ends_with(0);
     }
+}
+
+/// A text of thousands of lines would be accepted unread.
+#[test]
+fn a_long_text_is_not_kept() {
+    let sum = (1..=300).map(|n| format!(" * {n}.0"));
+    let long = SCALE.replace(
+        "load() * 2.0",
+        &format!("load(){}", sum.collect::<String>()),
+    );
+    let package = Package::new("long-kernels", &long);
+    package.tilekit("snapshot --accept").ends_with(0);
+    let has = |kind: &str| {
+        package
+            .root()
+            .join(format!("snapshots/scale-256.{kind}.snap"))
+            .exists()
+    };
+    assert!(has("facts") && !has("ptx"));
+    package.tilekit("snapshot --check").ends_with(0);
+
+    package.write("src/lib.rs", SCALE);
+    package
+        .tilekit("snapshot --check")
+        .ends_with(104)
+        .prints(&["scale-256.ptx.snap (new)"]);
 }

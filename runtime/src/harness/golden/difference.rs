@@ -57,7 +57,7 @@ impl Difference {
     /// Would accepting it drop what ptxas said of the text before, with nothing in its place?
     pub(in crate::harness) fn loses_assembly(&self) -> bool {
         match self {
-            Difference::Changed { path, old, new } if Kind::Ir.is_of(path) => {
+            Difference::Changed { path, old, new } if Kind::Facts.is_of(path) => {
                 split_assembly(old).1.is_some() && split_assembly(new).1.is_none()
             }
             _ => false,
@@ -82,7 +82,7 @@ impl Difference {
     /// The costs that are greater than those accepted.
     pub(in crate::harness) fn losses(&self) -> Vec<Change> {
         match self {
-            Difference::Changed { path, old, new } if Kind::Ir.is_of(path) => losses(old, new),
+            Difference::Changed { path, old, new } if Kind::Facts.is_of(path) => losses(old, new),
             _ => Vec::new(),
         }
     }

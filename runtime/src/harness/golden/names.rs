@@ -13,7 +13,9 @@ use super::Kind;
 
 /// `new` with the names of `accepted` in the lines that both have.
 pub(super) fn with_names_of(accepted: &str, new: &str, kind: Kind) -> String {
-    let syntax = Syntax::of(kind, &[accepted, new]);
+    let Some(syntax) = Syntax::of(kind, &[accepted, new]) else {
+        return new.to_owned();
+    };
     let (old_lines, new_lines) = (syntax.lines(accepted), syntax.lines(new));
     let mut names = Renaming::voted(&old_lines, &new_lines);
     for name in new_lines.iter().flat_map(|line| &line.names) {
@@ -23,9 +25,9 @@ pub(super) fn with_names_of(accepted: &str, new: &str, kind: Kind) -> String {
         .split_inclusive('\n')
         .map(|line| syntax.renamed(line, &names))
         .collect();
-    match kind {
-        Kind::Ir => text.concat(),
-        Kind::Ptx => syntax.with_counts(text).concat(),
+    match syntax {
+        Syntax::Ir => text.concat(),
+        Syntax::Ptx(_) => syntax.with_counts(text).concat(),
     }
 }
 
@@ -51,17 +53,19 @@ enum Syntax {
 }
 
 impl Syntax {
-    fn of(kind: Kind, texts: &[&str]) -> Syntax {
+    /// That of a kind of text; facts name no value.
+    fn of(kind: Kind, texts: &[&str]) -> Option<Syntax> {
         match kind {
-            Kind::Ir => Syntax::Ir,
+            Kind::Facts => None,
+            Kind::Ir => Some(Syntax::Ir),
             Kind::Ptx => {
                 let lines = texts.iter().flat_map(|text| text.lines());
-                Syntax::Ptx(
+                Some(Syntax::Ptx(
                     lines
                         .filter_map(declared)
                         .map(|(family, _)| family.to_owned())
                         .collect(),
-                )
+                ))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The files: one of facts and IR for each variant, and one of PTX for each kernel.
+//! The files: one of facts for each variant, and one of IR and one of PTX for each kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,9 @@ use super::names::with_names_of;
 /// What a snapshot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::harness) enum Kind {
-    /// The facts of a variant and its tile IR after resolution.
+    /// The facts of a variant.
+    Facts,
+    /// The tile IR of a kernel's smallest variant after resolution.
     Ir,
     /// The PTX of a kernel's smallest variant, without source locations.
     Ptx,
@@ -20,6 +22,7 @@ pub(in crate::harness) enum Kind {
 impl Kind {
     const fn suffix(self) -> &'static str {
         match self {
+            Kind::Facts => ".facts.snap",
             Kind::Ir => ".ir.snap",
             Kind::Ptx => ".ptx.snap",
         }
@@ -83,7 +86,7 @@ impl Folder {
     /// The release of ptxas whose figures were accepted for `golden`, if no figures of that release are at hand to
     /// compare them with.
     pub(in crate::harness) fn uncompared(&self, golden: &Golden) -> Option<String> {
-        if golden.kind == Kind::Ptx {
+        if golden.kind != Kind::Facts {
             return None;
         }
         let (_, accepted) = split_assembly(&self.accepted(golden)?);
@@ -110,8 +113,8 @@ impl Folder {
             return Some(Difference::Missing { path, new });
         };
         let (old_text, old_assembly) = match golden.kind {
-            Kind::Ir => split_assembly(&old),
-            Kind::Ptx => (old.clone(), None),
+            Kind::Facts => split_assembly(&old),
+            Kind::Ir | Kind::Ptx => (old.clone(), None),
         };
         let text = with_names_of(&old_text, &golden.text, golden.kind);
         let is_same_text = old_text == text;
@@ -153,7 +156,9 @@ impl Folder {
 
 fn is_snapshot(file_name: &str) -> bool {
     let path = Path::new(file_name);
-    Kind::Ir.is_of(path) || Kind::Ptx.is_of(path)
+    [Kind::Facts, Kind::Ir, Kind::Ptx]
+        .iter()
+        .any(|kind| kind.is_of(path))
 }
 
 /// The text with what ptxas says below the header's other lines.
@@ -201,7 +206,7 @@ mod tests {
     fn golden(text: &str, assembly: Option<&str>) -> Golden {
         Golden {
             name: "add-64".into(),
-            kind: Kind::Ir,
+            kind: Kind::Facts,
             text: format!("// kernel: add<64>\n{text}\n"),
             assembly: assembly.map(str::to_string),
         }
@@ -281,7 +286,7 @@ mod tests {
     #[test]
     fn the_line_of_ptxas_stands_at_the_end_of_the_header() {
         let Place { folder, _keep } = place(&golden("ret;", Some("ptxas 13.0.88: 16 registers")));
-        let text = fs::read_to_string(folder.0.join("add-64.ir.snap")).expect("a file");
+        let text = fs::read_to_string(folder.0.join("add-64.facts.snap")).expect("a file");
         assert_eq!(
             text,
             "// kernel: add<64>\n// ptxas 13.0.88: 16 registers\nret;\n"
@@ -317,7 +322,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_not_taken_for_missing() {
         let Place { folder, _keep } = place(&golden("ret;", None));
-        let path = folder.0.join("add-64.ir.snap");
+        let path = folder.0.join("add-64.facts.snap");
         fs::write(&path, b"// kernel: \xff\xfe\nret;\n").expect("written");
         let word = || {
             folder
@@ -334,7 +339,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("add-64.ir.snap cannot be written")
+                .contains("add-64.facts.snap cannot be written")
         );
     }
 
@@ -343,8 +348,8 @@ mod tests {
         let Place { folder, _keep } = place(&golden("ret;", None));
         fs::write(folder.0.join("README.md"), "kept").expect("written");
         assert_eq!(folder.stale(&[golden("ret;", None)], |_| true), []);
-        assert_eq!(folder.stale(&[], |name| name == "other.ir.snap"), []);
-        let stale = folder.stale(&[], |name| name == "add-64.ir.snap");
+        assert_eq!(folder.stale(&[], |name| name == "other.facts.snap"), []);
+        let stale = folder.stale(&[], |name| name == "add-64.facts.snap");
         let words: Vec<_> = stale.iter().map(Difference::word).collect();
         assert_eq!(words, ["stale"]);
         stale[0].accept().expect("removed");

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use diag::Diagnostics;
+use ir::Func;
+
 use crate::harness::Exit;
 use crate::harness::artifact::{
     FileNames, KEPT_STAGE, assembly_line, comment, facts, ir_text, opcodes, waste,
 };
 use crate::harness::catalog::{Catalog, KernelItem, Variant};
 use crate::harness::context::{Context, Done};
-use crate::harness::golden::{Difference, Folder, Golden, Kind};
+use crate::harness::golden::{Difference, Folder, Golden, Kind, LONGEST};
 use crate::harness::speak::{Speaker, count};
 use crate::kernel::{Compiled, Compiler};
 use crate::report::Remark;
@@ -35,12 +38,11 @@ impl Now {
             if of_kernel.is_empty() {
                 continue;
             }
-            // Which PTX a kernel keeps may change with any of its variants.
-            let names = kernel
-                .variants
-                .iter()
-                .map(|variant| maker.names.name(kernel, variant));
-            looked_at.extend(names.map(|name| Kind::Ptx.file_name(&name)));
+            // Whose texts a kernel keeps may change with any of its variants.
+            for variant in &kernel.variants {
+                let name = maker.names.name(kernel, variant);
+                looked_at.extend([Kind::Ir, Kind::Ptx].map(|kind| kind.file_name(&name)));
+            }
             goldens.extend(maker.goldens(kernel, &of_kernel)?);
         }
         Ok(Now {
@@ -119,27 +121,48 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The snapshots of one kernel: facts and IR of the selected variants, and the PTX of the smallest of all.
+    /// The snapshots of one kernel: the facts of the selected variants, and the texts of the smallest of all.
     fn goldens(&self, kernel: &KernelItem, selected: &[&Variant]) -> Done<Vec<Golden>> {
         let made = kernel
             .variants
             .iter()
             .map(|variant| self.compile(kernel, variant));
         let made: Vec<Made> = made.collect::<Done<_>>()?;
-        let mut goldens = Vec::new();
-        for made in &made {
-            if selected
-                .iter()
-                .any(|variant| std::ptr::eq(*variant, made.variant))
-            {
-                goldens.push(self.ir(made)?);
-            }
-        }
         let smallest = made
             .iter()
             .min_by_key(|made| (made.instructions, &made.name));
-        goldens.extend(smallest.map(|smallest| ptx(smallest, made.len())));
+        let mut goldens = Vec::new();
+        for one in &made {
+            let is_smallest = smallest.is_some_and(|smallest| std::ptr::eq(smallest, one));
+            let is_selected = selected
+                .iter()
+                .any(|variant| std::ptr::eq(*variant, one.variant));
+            if !is_smallest && !is_selected {
+                continue;
+            }
+            let func = self.resolved(one)?;
+            if is_selected {
+                goldens.push(self.facts(one, &func)?);
+            }
+            if is_smallest {
+                let ir = ir_text(func, &KEPT_STAGE).map_err(|found| self.refuse(&found))?;
+                let texts = [(Kind::Ir, ir), (Kind::Ptx, one.compiled.ptx().to_owned())];
+                goldens.extend(texts_of(one, made.len(), texts));
+            }
+        }
         Ok(goldens)
+    }
+
+    fn resolved(&self, made: &Made<'_>) -> Done<Func> {
+        let traced = made.variant.instance.trace();
+        traced
+            .map(|traced| traced.func)
+            .map_err(|found| self.refuse(&found))
+    }
+
+    fn refuse(&self, found: &Diagnostics) -> Exit {
+        self.speaker.diagnostics(found);
+        Exit::Diagnostics
     }
 
     fn compile<'c>(&self, kernel: &KernelItem, variant: &'c Variant) -> Done<Made<'c>> {
@@ -154,32 +177,18 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// The facts of a variant and its tile IR.
-    fn ir(&self, made: &Made<'_>) -> Done<Golden> {
-        let Made {
-            name,
-            variant,
-            compiled,
-            ..
-        } = made;
-        let traced = variant.instance.trace();
-        let made = traced.and_then(|traced| {
-            let waste = waste(&traced.func)?;
-            Ok((ir_text(traced.func, &KEPT_STAGE)?, waste))
-        });
-        let (ir, waste) = made.map_err(|diagnostics| {
-            self.speaker.diagnostics(&diagnostics);
-            Exit::Diagnostics
-        })?;
+    fn facts(&self, made: &Made<'_>, func: &Func) -> Done<Golden> {
+        let Made { name, compiled, .. } = made;
+        let waste = waste(func).map_err(|found| self.refuse(&found))?;
         let fitness = compiled.check_assembly();
         fitness.map_err(|error| self.speaker.error(name, &error))?;
-        let mut header = facts(compiled);
-        header.extend(waste);
-        header.extend(opcodes(compiled));
+        let mut lines = facts(compiled);
+        lines.extend(waste);
+        lines.extend(opcodes(compiled));
         Ok(Golden {
             name: name.clone(),
-            kind: Kind::Ir,
-            text: format!("{}{ir}", comment(&header)),
+            kind: Kind::Facts,
+            text: comment(&lines),
             assembly: self.assembly(compiled.ptx(), &compiled.info().entry)?,
         })
     }
@@ -205,17 +214,24 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The PTX of the smallest of `variants` variants.
-fn ptx(made: &Made<'_>, variants: usize) -> Golden {
+/// The texts of the smallest of `variants` variants that are short enough to be read.
+fn texts_of(
+    made: &Made<'_>,
+    variants: usize,
+    texts: [(Kind, String); 2],
+) -> impl Iterator<Item = Golden> {
     let which = match variants {
         1 => "",
         _ => ", the variant with the fewest instructions",
     };
     let header = format!("kernel: {}{which}", made.compiled.display());
-    Golden {
+    let short = texts
+        .into_iter()
+        .filter(|(_, text)| text.lines().count() <= LONGEST);
+    short.map(move |(kind, text)| Golden {
         name: made.name.clone(),
-        kind: Kind::Ptx,
-        text: comment(&[header]) + made.compiled.ptx(),
+        kind,
+        text: comment(std::slice::from_ref(&header)) + &text,
         assembly: None,
-    }
+    })
 }
