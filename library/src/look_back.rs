@@ -91,7 +91,7 @@ impl LookBack {
             let at = last - lane;
             let is_tile = at >= 0;
             let words = self.words.at(at).mask(is_tile).relaxed();
-            let words = words.atomic_poll(|word| (word >> 32) != 0).seen();
+            let words = words.atomic_poll(|word| (word >> 32) != 0).seen(); // mutate: equivalent(bar.warp.sync): relaxed loads order nothing, and each lane uses what it has seen itself
             // The nearest tile with a prefix, which has the sums of all before.
             let is_prefix = is_tile & ((words >> 32) == u64::from(HAS_PREFIX));
             let nearest = select(is_prefix, lane, window as i32).min(0).scalar();

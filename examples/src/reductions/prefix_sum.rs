@@ -25,7 +25,7 @@ pub fn clear_tiles(words: Ptr<u64>, ticket: Ptr<i32>, tiles: i32) {
 /// 1. One draws tiles, in the order in which slots become free, and loads them by bulk copies.
 /// 2. One adds up each tile as it arrives and publishes its sum. It waits for no other program.
 /// 3. One looks back for the sum of all tiles before, and publishes the tile's prefix.
-/// 4. One scans the tile, which frees its slot, and stores it when the next one is scanned and the sum of all tiles before is known.
+/// 4. One scans the tile, which frees its slot, and stores it when two further ones are scanned and the sum of all tiles before is known.
 #[kernel(warps = WARPS, min_ctas_per_sm = CTAS, instances(<f32, 8192, 6, 8, 1>))]
 pub fn prefix_sum<
     T: Numeric,
@@ -44,12 +44,13 @@ pub fn prefix_sum<
     let ring = Smem::<T>::alloc([SLOTS, BLOCK], Swizzled::plain([0]));
     let loads = Pipeline::new(ring, Producers::Tma, Consumers::warps(2 * WARPS));
     let receivers = Consumers::warps(2 * WARPS + 1);
+    // Twice as many numbers as the ring has tiles: when a slot of the ring is free, so is that of the next number.
     let tiles = OrderedTiles::new(ticket, cdiv(n, BLOCK), 2 * SLOTS, receivers);
     let number = || Smem::<T>::alloc([SLOTS, 1], Swizzled::plain([1, 0]));
     let adding = Producers::Stores { warps: WARPS };
     let totals = Pipeline::new(number(), adding, Consumers::warps(1));
     let looking = Producers::Stores { warps: 1 };
-    let befores = Pipeline::new(number(), looking, Consumers::warps(WARPS));
+    let befores = Pipeline::new(number(), looking, Consumers::warps(WARPS)); // mutate: equivalent(fence.mbarrier_init): the fence of `tiles.send` is before the first copy
     let look_back = LookBack::new(words, ticket, 1);
     let layout = Blocked::new([16 / size_of::<T>()], [32], [WARPS], [0]);
     let places = |tile: Scalar<i32>| tile * BLOCK + arange(0..BLOCK, layout.clone());
@@ -72,7 +73,7 @@ pub fn prefix_sum<
         while tile < tiles.count() {
             let _free = loads.wait_released(&load); // mutate: equivalent(mbarrier.wait): a tile that is drawn earlier waits for its slot below
             tile = tiles.draw();
-            at = tiles.send(at, tile); // mutate: equivalent(bar.warp.sync, fence.proxy.async): the first lane alone stores the number and arrives, and no copy reads it
+            at = tiles.send(at, tile); // mutate: equivalent(bar.warp.sync, fence.proxy.async, mbarrier.wait): the first lane alone stores the number and arrives, and no copy reads it; its slot is free as the ring's is
             if tile < tiles.count() {
                 let count = select(is_whole(tile), BLOCK as i32, 0);
                 let slot = loads.producer_acquire_bytes(load, count * size_of::<T>()); // mutate: equivalent(mbarrier.wait): the slot was waited for before the tile was drawn
@@ -83,19 +84,19 @@ pub fn prefix_sum<
         }
     };
     let add_up = || {
-        let mut tile = tiles.first();
+        let mut tile = tiles.first(); // mutate: equivalent(bar.warp.sync): who fills this slot again has waited for the ring's, which is released later
         let (mut load, mut at) = (loads.start(), totals.start());
         while tile.number() < tiles.count() {
             let slot = loads.consumer_wait(load);
             let total = elements(slot.tiles, tile.number()).sum(0).scalar();
-            load = loads.consumer_release(slot).advance();
+            load = loads.consumer_release(slot).advance(); // mutate: equivalent(bar.warp.sync): the sum has a barrier
             look_back.publish_sum(tile.number(), total);
             at = send(totals, at, total); // mutate: equivalent(bar.warp.sync, fence.proxy.async): as above
-            tile = tiles.next(tile);
+            tile = tiles.next(tile); // mutate: equivalent(bar.warp.sync): as for the first
         }
     };
     let add_before = || {
-        let mut tile = tiles.first();
+        let mut tile = tiles.first(); // mutate: equivalent(bar.warp.sync): as above
         let (mut total, mut at) = (totals.start(), befores.start());
         while tile.number() < tiles.count() {
             let before = look_back.before::<T>(tile.number());
@@ -103,41 +104,56 @@ pub fn prefix_sum<
             total = next;
             look_back.publish_prefix(tile.number(), before + of_tile);
             at = send(befores, at, before); // mutate: equivalent(bar.warp.sync, fence.proxy.async): as above
-            tile = tiles.next(tile);
+            tile = tiles.next(tile); // mutate: equivalent(bar.warp.sync): as for the first
         }
     };
     let scan = || {
+        let mut tile = tiles.first(); // mutate: equivalent(bar.warp.sync): as above
         let (mut load, mut at) = (loads.start(), befores.start());
-        let store = |tile: Scalar<i32>, sums: Tensor<T>, at: PipelineState| {
-            let (before, next) = receive(befores, at);
-            let place = places(tile);
-            out.at(place).mask(place < n).store(sums + before);
-            next
+        // The sums of two tiles stay in registers while further ones are scanned: their slots are free before their places are known.
+        let none = || Scanned {
+            sums: zeros::<T>([BLOCK], layout.clone()),
+            tile: scalar(-1),
         };
-        // Sums stay in registers until the next tile is scanned: its slot is free before this one's place is known.
-        let (mut held, mut of) = (zeros::<T>([BLOCK], layout.clone()), scalar(-1));
-        let mut tile = tiles.first();
+        let (mut newer, mut older) = (none(), none());
+        let store = |scanned: Scanned<T>, mut at: PipelineState| {
+            if scanned.tile >= 0 {
+                let (before, next) = receive(befores, at); // mutate: equivalent(bar.warp.sync, mbarrier.arrive): after the loop, whose last slots nobody fills again
+                let place = places(scanned.tile);
+                out.at(place).mask(place < n).store(scanned.sums + before);
+                at = next;
+            }
+            at
+        };
         while tile.number() < tiles.count() {
             let slot = loads.consumer_wait(load);
             let v = elements(slot.tiles, tile.number());
             load = loads.consumer_release(slot).advance();
             let sums = v.cumsum(0);
-            if of >= 0 {
-                at = store(of, held, at);
-            }
-            (held, of) = (sums, tile.number());
-            tile = tiles.next(tile);
+            at = store(older, at);
+            older = newer;
+            newer = Scanned {
+                sums,
+                tile: tile.number(),
+            };
+            tile = tiles.next(tile); // mutate: equivalent(bar.warp.sync): as for the first
         }
-        if of >= 0 {
-            let _end = store(of, held, at);
-        }
+        at = store(older, at);
+        let _end = store(newer, at);
     };
     warp_specialize()
         .main(scan)
-        .worker(Warps(WARPS).registers(72), add_up)
+        .worker(Warps(WARPS).registers(48), add_up)
         .worker(Warps(1).registers(40), add_before)
         .worker(Warps(1).registers(40), fill)
         .run();
+}
+
+/// A tile that is scanned and waits for the sum of all tiles before, or -1.
+#[derive(Clone, Aggregate)]
+struct Scanned<T: Numeric> {
+    sums: Tensor<T>,
+    tile: Scalar<i32>,
 }
 
 /// Sends one number to the partition that reads `numbers`.

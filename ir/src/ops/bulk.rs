@@ -6,6 +6,9 @@
 //! Of a tile that the CTAs of a cluster split, each CTA moves its part of the run. Of CTAs with the same part all load it, or
 //! one for all of them, and one stores it.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
@@ -102,35 +105,105 @@ pub(super) fn check_together(
     }
 }
 
-/// Is a view, or each CTA's part of it, contiguous in row-major order, and aligned to `unit` bytes?
+/// Is a view, or each CTA's part of it, contiguous in row-major order, and aligned to `unit` bytes wherever it begins?
 fn follow_one_another(s: &SmemType, unit: u32) -> Result<bool, LayoutError> {
     let part = s.part()?;
-    let places = Places::new(&s.layout, &s.alloc_shape)?;
-    let storage = Storage::new(&s.layout, &s.alloc_shape, s.elem.bytes())?;
-    if !places.hold_parts(&part, &s.part_origins()?) || !is_run(&part, &s.shape) {
+    let run = Run {
+        s,
+        places: Places::new(&s.layout, &s.alloc_shape)?,
+        storage: Storage::new(&s.layout, &s.alloc_shape, s.elem.bytes())?,
+    };
+    if !run.places.hold_parts(&part, &s.part_origins()?) || !is_run(&part, &s.shape) {
         return Ok(false);
     }
     let has_buffers = s.alloc_shape.rank() > s.layout.rank();
-    let of_buffer: u32 = part.iter().skip(usize::from(has_buffers)).product();
-    let lies_there = |dim: usize, index: u32, stride: u32| {
-        let at = places.offset(&Dims::filled(0, s.shape.rank()).with(dim, index));
-        storage.bytes(at) == index * stride * s.elem.bytes()
-    };
-    let mut stride = 1;
+    let (mut stride, mut inside, mut begins) = (1, 0, 0);
     for dim in (usize::from(has_buffers)..s.shape.rank()).rev() {
-        let mut bits = 0..part[dim].trailing_zeros();
-        if !bits.all(|bit| lies_there(dim, 1 << bit, stride)) {
+        let (own, left_out) = (bits(part[dim]), run.left_out(dim));
+        if !run.counts(dim, own.clone(), stride) {
+            return Ok(false);
+        }
+        inside |= run.reach(dim, own);
+        // Where a view begins is a sum, if all its coordinates count on, or has other bits of the offset than its elements.
+        if run.counts_from(dim, &left_out, stride, unit) {
+            inside |= run.reach(dim, left_out);
+        } else if s.shape[dim].is_power_of_two() {
+            begins |= run.reach(dim, left_out);
+        } else {
             return Ok(false);
         }
         stride *= part[dim];
     }
-    // Where the view begins must move all of it by whole units, and no element of it against another.
-    let starts_apart = places.start_reach(&s.shape) & (of_buffer - 1) == 0;
-    let has_whole_gaps = storage.gaps.iter().all(|&(shift, bytes)| {
-        1 << shift >= of_buffer && bytes.unsigned_abs().is_multiple_of(unit)
-    });
-    let buffers_follow = !has_buffers || s.shape[0] == 1 || lies_there(0, 1, of_buffer);
-    Ok(starts_apart && has_whole_gaps && buffers_follow)
+    let buffers_follow = !has_buffers || run.buffers_follow(stride, unit);
+    Ok(begins & inside == 0 && run.is_aligned(begins, unit) && buffers_follow)
+}
+
+/// A view that may be a run, and how the bits of its coordinates move the place of an element.
+struct Run<'s> {
+    s: &'s SmemType,
+    places: Arc<Places>,
+    storage: Storage,
+}
+
+impl Run<'_> {
+    fn offset(&self, dim: usize, bit: u32) -> u32 {
+        let origin = Dims::filled(0, self.s.shape.rank());
+        self.places.offset(&origin.with(dim, 1 << bit))
+    }
+
+    /// The bits of the offset that these bits of a coordinate move.
+    fn reach(&self, dim: usize, bits: Range<u32>) -> u32 {
+        bits.fold(0, |all, bit| all | self.offset(dim, bit))
+    }
+
+    /// Do these bits of a coordinate count elements, `stride` to a step? Each moves one bit of the offset, so that the bytes of an
+    /// element are the sum of theirs.
+    fn counts(&self, dim: usize, mut bits: Range<u32>, stride: u32) -> bool {
+        bits.all(|bit| {
+            let at = self.offset(dim, bit);
+            at.is_power_of_two()
+                && self.storage.bytes(at) == (stride << bit) * self.storage.elem_bytes
+        })
+    }
+
+    /// The bits of the coordinate at which the view may begin: none where it has all of the allocation.
+    fn left_out(&self, dim: usize) -> Range<u32> {
+        let (size, whole) = (self.s.shape[dim], self.s.alloc_shape[dim]);
+        let least = if size == whole {
+            bits(whole).end
+        } else {
+            size.trailing_zeros()
+        };
+        least..bits(whole).end
+    }
+
+    /// Do they count elements too, by steps of whole units?
+    fn counts_from(&self, dim: usize, bits: &Range<u32>, stride: u32, unit: u32) -> bool {
+        let step = (stride << bits.start) * self.storage.elem_bytes;
+        bits.is_empty() || step.is_multiple_of(unit) && self.counts(dim, bits.clone(), stride)
+    }
+
+    /// Does each buffer begin at a whole unit, and the second of two behind the elements of the first?
+    fn buffers_follow(&self, elements: u32, unit: u32) -> bool {
+        let bytes = self.storage.bytes(self.offset(0, 0));
+        bytes.is_multiple_of(unit)
+            && (self.s.shape[0] == 1 || bytes == elements * self.storage.elem_bytes)
+    }
+
+    /// Are the bytes of every offset that has some of these bits a multiple of `unit`?
+    fn is_aligned(&self, offsets: u32, unit: u32) -> bool {
+        let lowest = (offsets & offsets.wrapping_neg()) * self.storage.elem_bytes;
+        let mut gaps = self.storage.gaps.iter();
+        let are_whole = |&(shift, bytes): &(u32, i32)| {
+            offsets >> shift == 0 || bytes.unsigned_abs().is_multiple_of(unit)
+        };
+        lowest.is_multiple_of(unit) && gaps.all(are_whole)
+    }
+}
+
+/// The bits of a coordinate below `size`.
+fn bits(size: u32) -> Range<u32> {
+    0..size.next_power_of_two().trailing_zeros()
 }
 
 /// Does a box of a tensor follow in row-major order without others between?

@@ -12,7 +12,8 @@
 //! Every element of each of our results is compared with cublasLt's of f32 results, and what follows the result in memory with what was there before. `--seconds N` begins no shape after that time.
 //! Options: `--type`, `--shapes`, `--from` (the first shape), `--seed` (of other shapes), `--only`, `--beside`, `--samples` (single launches), `--rounds`, `--slice-ms`, `--seconds`, `--json`.
 //!
-//! Each row has the plan, medians in µs single and back to back, cublasLt's best candidate for each of them, its time over ours, and half of what lies between the quartiles of ours.
+//! Each row has the plan, medians in µs single and back to back, cublasLt's best candidate for each of them, its time over ours, half of what lies between the quartiles of ours, and the rate at which
+//! operands and results are moved back to back.
 
 #![allow(
     clippy::unwrap_used,

@@ -117,7 +117,11 @@ impl fmt::Display for Row {
             )?;
         }
         let spreads = MODES.map(|mode| 100.0 * mode(ours).spread());
-        write!(f, " ±{:.1} {:.1} % | {}", spreads[0], spreads[1], ours.name)?;
+        // Operands and result once, of 16 bits each, by the time back to back.
+        let bytes = 2.0 * (m * k + n * k + m * n) as f64;
+        let rate = bytes * 1e-6 / f64::from(us(&ours.back_to_back));
+        write!(f, " ±{:.1} {:.1} % {rate:.2} TB/s", spreads[0], spreads[1])?;
+        write!(f, " | {}", ours.name)?;
         let (fastest, share) = self.fastest();
         if fastest.name != ours.name {
             write!(f, " | {share:.3} by {}", fastest.name)?;

@@ -62,6 +62,40 @@ fn runs_of_every_width_move_whole() {
     check_move::<f32, 1024>(f32::from_bits);
 }
 
+/// Extents that are no powers of two close up in shared memory, so that they are runs too.
+#[test]
+fn runs_of_lengths_that_are_no_powers_of_two_move_whole() {
+    check_move::<f32, 7168>(f32::from_bits);
+    check_move::<f16, 1536>(|i| f16::from_bits(i as u16));
+    check_move::<u8, 384>(|i| i as u8);
+}
+
+/// Of three buffers of 5 rows of 96: whole ones, and 2 and 3 rows of one.
+#[kernel(warps = 1)]
+fn cut_rows(x: Ptr<f32>, out: Ptr<f32>) {
+    let tiles = Smem::<f32>::alloc([3, 5, 96], Swizzled::plain([1, 0]));
+    let full = Mbarrier::alloc(1);
+    full.expect(2 * 5 * 96 * 4);
+    x.bulk(0).load(tiles.slice(0, 1..3), full);
+    full.wait(0);
+    let rows = Blocked::new([1, 1], [1, 32], [1, 1], [1, 0]);
+    tiles.index(0).store(tiles.index(2).load(rows) * 2.0);
+    out.bulk(0).store(tiles.index(0));
+    out.bulk(480).store(tiles.index(1).slice(0, 2..4));
+    out.bulk(672).store(tiles.index(2).slice(0, 1..4));
+    tma_store_wait(0);
+}
+
+#[test]
+fn whole_rows_of_tiles_of_any_extents_are_runs() {
+    let from = ramp(960, |i| i as f32);
+    let after = run(cut_rows, [1; 3], &[buffer(&from), buffer(&[0_f32; 960])]);
+    let mut wanted: Vec<f32> = from[480..].iter().map(|v| v * 2.0).collect();
+    wanted.extend(&from[192..384]);
+    wanted.extend(&from[576..864]);
+    assert_eq!(numbers::<f32>(&after[1]), wanted);
+}
+
 /// Rows and buffers that follow one another are one run: two of three buffers of `[4, 32]`.
 #[kernel(warps = 4)]
 fn several_rows(x: Ptr<f32>, out: Ptr<f32>) {
