@@ -159,7 +159,7 @@ pub(super) fn new(arguments: &New, terminal: &Terminal) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What makes `cargo tilekit` a command everywhere, where it is the alias of a clone alone.
+/// What makes `cargo tilekit` a command, unless it is one.
 fn installing() -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let of_user = std::env::home_dir().map(|home| home.join(".cargo/bin"));

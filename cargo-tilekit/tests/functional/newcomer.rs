@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::Package;
+use crate::package::cargo_in_checkout;
 use crate::programs::program;
 
 const LIBRARY: &str = r"
@@ -39,7 +40,25 @@ fn init_adds_the_dependency_itself() {
         .says(&["has all it needs"]);
 }
 
-/// Outside of a clone there is no alias, so the program is installed first, unless it is.
+/// Cargo warns where an alias has the name of an installed program, and is to refuse it.
+#[test]
+fn the_alias_of_a_clone_shadows_no_installed_program() {
+    let folder = Package::plain("aliased", "");
+    let installed = folder.root().join("bin");
+    std::fs::create_dir_all(&installed).expect("a folder");
+    let program = installed.join("cargo-tilekit");
+    std::fs::copy(env!("CARGO_BIN_EXE_cargo-tilekit"), &program).expect("it is copied");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let variables = [("PATH", &*format!("{}:{path}", installed.display()))];
+    let said = cargo_in_checkout(&variables, "tilekit --version")
+        .ends_with(0)
+        .prints(&["cargo-tilekit "]);
+    assert!(!said.stderr.contains("shadow"), "{}", said.stderr);
+    let listed = cargo_in_checkout(&variables, "--list").ends_with(0);
+    listed.prints(&["tile ", "alias: run --quiet --package cargo-tilekit --"]);
+}
+
+/// The program is installed first, unless it is.
 #[test]
 fn new_prints_a_command_that_works_here() {
     let folder = Package::plain("folder", "");

@@ -202,6 +202,14 @@ pub(crate) fn shipped(arguments: &str) -> Said {
     finish(command, &checkout())
 }
 
+/// Runs cargo in this checkout with these variables.
+pub(crate) fn cargo_in_checkout(variables: &[(&str, &str)], arguments: &str) -> Said {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments.split_whitespace());
+    command.envs(variables.iter().copied());
+    finish(command, &checkout())
+}
+
 fn finish(mut command: Command, folder: &Path) -> Said {
     command.current_dir(folder);
     // The machine's GPU, its tools and this process' own cargo are not what is tested.
