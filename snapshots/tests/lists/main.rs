@@ -230,8 +230,8 @@ fn every_example_is_listed_with_its_idea() {
         }
     }
     let wanted = format!(
-        "# Examples\n\nThe kernels that TileKit ships, one idea a file, each with its case beside it. `cargo tilekit run` runs all, \
-         `cargo tilekit run NAME` one of them.\n\n{themes}## Shared by several folders\n\n| file | what is in it |\n| --- | --- |\n{shared}",
+        "# Examples\n\nThe kernels that TileKit ships, one idea a file, each with its case beside it. `cargo tile run` runs all, \
+         `cargo tile run NAME` one of them.\n\n{themes}## Shared by several folders\n\n| file | what is in it |\n| --- | --- |\n{shared}",
     );
     check("examples/README.md", |_| wanted.clone());
 }
