@@ -267,6 +267,75 @@ fn gradients_are_those_of_the_blocks_that_a_mask_shows() {
     }
 }
 
+/// One full block far beyond the tokens is no mask: neither steps nor the workspace go by its extent.
+#[test]
+fn blocks_of_more_tokens_than_there_are_cost_what_those_cost() {
+    const TOKENS: [usize; 2] = [70, 200];
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let mask = BlockShape {
+        batch: 1,
+        heads: 1,
+        tokens: TOKENS,
+        block: [1 << 28; 2],
+    };
+    let mask = BlockMask::from_fn(&device, mask, |_, _, _, _| BlockKind::Full).unwrap();
+    let sides = [0, 1, 1, 0].map(|side| TOKENS[side]);
+    let given: Vec<_> = sides
+        .iter()
+        .enumerate()
+        .map(|(at, tokens)| Buffer::from_slice(&device, &numbers(tokens * DEPTH, at)).unwrap())
+        .collect();
+    let results = [true, false].map(|is_listed| {
+        let made =
+            [0, 0, 1, 1].map(|side| Buffer::<bf16>::zeros(&device, TOKENS[side] * DEPTH).unwrap());
+        let lse = Buffer::<f32>::zeros(&device, TOKENS[0]).unwrap();
+        let options = Options::default();
+        {
+            let view = |at: usize| given[at].view([1, 1, sides[at], DEPTH]);
+            let [q, k, v, dout] = [view(0), view(1), view(2), view(3)];
+            let [out, dq, dk, dv] = [0, 1, 2, 3].map(|at| {
+                let tokens = TOKENS[at / 2];
+                made[at].view([1, 1, tokens, DEPTH])
+            });
+            let (qkv, to) = ([&q, &k, &v], [&dq, &dk, &dv]);
+            let upstream = Upstream {
+                out: &out,
+                lse: &lse,
+                dout: &dout,
+            };
+            if is_listed {
+                attention
+                    .forward_blocks::<_, Plain>(&stream, qkv, &out, &lse, &mask, &options, None)
+                    .unwrap();
+                attention
+                    .backward_blocks::<_, Plain>(&stream, qkv, upstream, to, &mask, &options, None)
+                    .unwrap();
+            } else {
+                attention
+                    .forward_into(&stream, qkv, &out, &lse, &options)
+                    .unwrap();
+                attention
+                    .backward_into(&stream, qkv, upstream, to, &options)
+                    .unwrap();
+            }
+        }
+        stream.synchronize().unwrap();
+        made.map(|made| made.to_vec().unwrap())
+    });
+    let [listed, plain] = &results;
+    for (at, name) in ["out", "dq", "dk", "dv"].into_iter().enumerate() {
+        for (element, (found, wanted)) in listed[at].iter().zip(&plain[at]).enumerate() {
+            let (found, wanted) = (found.to_f32(), wanted.to_f32());
+            assert!(
+                (found - wanted).abs() <= 2e-3 + 1e-2 * wanted.abs(),
+                "{name}, element {element}: found {found}, expected {wanted}"
+            );
+        }
+    }
+}
+
 #[test]
 fn masks_that_do_not_fit_are_named() {
     let device = Device::emulator();

@@ -48,7 +48,7 @@ pub(super) struct Call<'a, T> {
     pub(super) gradients: [&'a View<'a, T>; 3],
     pub(super) options: &'a Options<'a>,
     pub(super) checked: Checked,
-    /// Queries of a block of the mask.
+    /// Queries of a block of the mask, as it is walked.
     pub(super) masked: Option<usize>,
 }
 

@@ -77,7 +77,7 @@ impl Attention {
             gradients,
             options,
             checked,
-            masked: Some(mask.shape().block[0]),
+            masked: Some(mask.shape().walked()[0]),
         };
         self.between_passes(&call, |rows| {
             self.launch_listed::<T, M>(&call, mask, data, rows)
@@ -137,7 +137,7 @@ impl Attention {
                 of_batch as i32,
                 of_block as i32,
                 of_head as i32,
-                (shape.block[0] / call.block()) as i32,
+                (shape.walked()[0] / call.block()) as i32,
                 (shape.block[1] / block_keys) as i32,
                 exponent_scale * LOG2_E as f32,
                 score_scale,

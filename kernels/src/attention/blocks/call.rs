@@ -148,7 +148,7 @@ impl Attention {
                 of_batch as i32,
                 of_head as i32,
                 (shape.block[0] / instance.tile.rows) as i32,
-                (shape.block[1] / instance.tile.keys) as i32,
+                (shape.walked()[1] / instance.tile.keys) as i32,
                 exponent_scale * LOG2_E as f32,
                 score_scale,
             ),

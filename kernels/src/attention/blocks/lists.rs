@@ -24,6 +24,31 @@ impl BlockShape {
         [0, 1].map(|side| self.tokens[side].div_ceil(self.block[side].max(1)))
     }
 
+    /// Queries and keys of the blocks that kernels walk: those of the mask, divided evenly where the last one would reach far past the last token.
+    pub(in crate::attention) fn walked(&self) -> [usize; 2] {
+        [0, 1].map(|side| {
+            let (tokens, block) = (self.tokens[side], self.block[side]);
+            let most = (tokens / 16).max(UNIT - 1);
+            let divided = (1..=block / UNIT)
+                .filter(|parts| (block / UNIT).is_multiple_of(*parts))
+                .map(|parts| block / parts);
+            let mut fitting =
+                divided.filter(|part| tokens.next_multiple_of(*part) - tokens <= most);
+            fitting
+                .next()
+                .expect("blocks of a unit reach past the last token by less than a unit")
+        })
+    }
+
+    /// How blocks of the mask are divided on a side.
+    pub(super) fn division(&self, side: usize) -> Division {
+        let walked = self.walked()[side];
+        Division {
+            parts: (self.block[side] / walked) as u32,
+            all: self.tokens[side].div_ceil(walked) as u32,
+        }
+    }
+
     /// Lists: one for each block of queries of each head of each batch.
     pub fn lists(&self) -> usize {
         self.batch
@@ -50,6 +75,21 @@ impl BlockShape {
             self.heads,
             of(self.heads, 1),
         ]
+    }
+}
+
+/// The walked blocks of each block of a mask.
+#[derive(Clone, Copy)]
+pub(super) struct Division {
+    parts: u32,
+    /// Walked blocks up to the last token.
+    all: u32,
+}
+
+impl Division {
+    /// Those of block `block` that have tokens.
+    pub(super) fn of(self, block: u32) -> std::ops::Range<u32> {
+        block * self.parts..((block + 1) * self.parts).min(self.all)
     }
 }
 
@@ -80,7 +120,7 @@ pub enum BlockKind {
     Full,
 }
 
-/// The lists as `forward_blocks` reads them, one for each block of queries: of a list its partial blocks, then the full ones. A full block that the last key ends is among the partial
+/// The lists as `forward_blocks` reads them, one for each block of queries, of blocks of [`walked`](BlockShape::walked) keys: of a list its partial blocks, then the full ones. A full block that the last key ends is among the partial
 /// ones, and a list without a block of keys has one behind the last key.
 pub(in crate::attention) struct KeyLists {
     pub(in crate::attention) starts: Vec<i32>,
@@ -107,14 +147,13 @@ impl KeyLists {
             partial,
         )?;
         check_lists(["mask.full.starts", "mask.full.blocks"], shape, full)?;
-        let blocks = partial.blocks.len().saturating_add(full.blocks.len());
-        check_total(blocks.saturating_add(shape.lists()))?;
-        let whole = shape.tokens[1] / shape.block[1];
+        let division = shape.division(1);
+        check_walked(shape, [partial, full])?;
+        let whole = (shape.tokens[1] / shape.walked()[1]) as u32;
         let (mut starts, mut counts, mut blocks) = (vec![0], Vec::new(), Vec::new());
         let mut lists = vec![usize::MAX; key_blocks];
         for list in 0..shape.lists() {
-            let (mut masked, seen) = (partial.of(list).to_vec(), full.of(list));
-            for &block in masked.iter().chain(seen) {
+            for &block in partial.of(list).iter().chain(full.of(list)) {
                 let before = std::mem::replace(&mut lists[block as usize], list);
                 let found = || format!("block {block} twice in list {list}");
                 expect(
@@ -124,13 +163,17 @@ impl KeyLists {
                     "each block once, partial or full",
                 )?;
             }
+            let of = |lists: BlockLists<'_>| {
+                let blocks = lists.of(list).to_vec();
+                blocks.into_iter().flat_map(move |block| division.of(block))
+            };
             // A full block that the last key ends is masked at that key.
-            let (tail, seen): (Vec<u32>, Vec<u32>) =
-                seen.iter().partition(|&&block| block as usize >= whole);
-            masked.extend(&tail);
-            if masked.is_empty() && seen.is_empty() {
-                masked.push(key_blocks as u32);
-            }
+            let (tail, seen): (Vec<u32>, Vec<u32>) = of(full).partition(|&block| block >= whole);
+            let masked: Vec<u32> = of(partial).chain(tail.iter().copied()).collect();
+            let masked = match (masked.is_empty(), seen.is_empty()) {
+                (true, true) => vec![division.all],
+                _ => masked,
+            };
             counts.push((2 * masked.len() + tail.len()) as i32);
             blocks.extend(masked.iter().chain(&seen).map(|&block| block as i32));
             starts.push(blocks.len() as i32);
@@ -192,6 +235,25 @@ pub(super) fn check_total(blocks: usize) -> Result<()> {
     )
 }
 
+/// Checks how many blocks the lists of keys and of queries have as they are walked.
+fn check_walked(shape: BlockShape, lists: [BlockLists<'_>; 2]) -> Result<()> {
+    let [query_blocks, _] = shape.blocks();
+    let [of_queries, of_keys] = [0, 1].map(|side| shape.division(side));
+    let (mut queries, mut keys) = (0, 0_usize);
+    for list in 0..shape.lists() {
+        let parts = of_queries.of((list % query_blocks) as u32).len();
+        for of_kind in lists {
+            let blocks = of_kind.of(list);
+            queries += parts * blocks.len();
+            keys += blocks
+                .iter()
+                .map(|&key| of_keys.of(key).len())
+                .sum::<usize>();
+        }
+    }
+    check_total(queries.max(keys + shape.lists()))
+}
+
 fn check_lists(
     [of_starts, of_blocks]: [&'static str; 2],
     shape: BlockShape,
@@ -231,6 +293,36 @@ fn check_lists(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_that_reach_far_past_the_last_token_are_divided() {
+        let shape = |tokens, block| BlockShape {
+            batch: 1,
+            heads: 1,
+            tokens,
+            block,
+        };
+        let walked = |tokens, block| shape(tokens, block).walked();
+        assert_eq!(walked([300, 1], [128, 128]), [128, 128]);
+        assert_eq!(walked([200, 600], [1 << 28, 512]), [256, 128]);
+        assert_eq!(walked([1025, 4096], [1024, 4096]), [128, 4096]);
+        assert_eq!(walked([700, 5000], [384, 1024]), [384, 1024]);
+        // Blocks 0 and 1 of 512 keys, of 600, are five of 128; the last one is full as far as there are keys.
+        let lists = KeyLists::new(
+            shape([100, 600], [128, 512]),
+            BlockLists {
+                starts: &[0, 1],
+                blocks: &[0],
+            },
+            BlockLists {
+                starts: &[0, 1],
+                blocks: &[1],
+            },
+        );
+        let lists = lists.expect("the lists fit the shape");
+        assert_eq!(lists.blocks, [0, 1, 2, 3, 4]);
+        assert_eq!((lists.starts, lists.partial), (vec![0, 5], vec![11]));
+    }
 
     #[test]
     fn more_blocks_than_starts_can_say_are_refused() {

@@ -2,7 +2,7 @@
 
 use super::lists::{BlockLists, BlockShape};
 
-/// The lists as `backward_blocks` reads them: that of block `k` of keys of head `h` of batch `b` is number `(b · key blocks + k) · heads + h`. Of a list come its partial blocks, then the full
+/// The lists as `backward_blocks` reads them, of blocks of [`walked`](BlockShape::walked) queries: that of block `k` of keys of head `h` of batch `b` is number `(b · key blocks + k) · heads + h`. Of a list come its partial blocks, then the full
 /// ones, both in ascending order.
 pub(in crate::attention) struct QueryLists {
     /// Where each list begins in `blocks`, and where the last one ends.
@@ -22,6 +22,8 @@ impl QueryLists {
         full: BlockLists<'_>,
     ) -> QueryLists {
         let [query_blocks, key_blocks] = shape.blocks();
+        let division = shape.division(0);
+        let of_list = |list: usize| division.of((list % query_blocks) as u32);
         let list_of = |list: usize, key: u32| {
             let (batch, head) = (
                 list / query_blocks / shape.heads,
@@ -33,7 +35,7 @@ impl QueryLists {
         for (counts, lists) in counts.iter_mut().zip([partial, full]) {
             for list in 0..shape.lists() {
                 for &key in lists.of(list) {
-                    counts[list_of(list, key)] += 1;
+                    counts[list_of(list, key)] += of_list(list).len() as i32;
                 }
             }
         }
@@ -46,7 +48,7 @@ impl QueryLists {
             next[1].push(start + partial);
             starts.push(start + partial + full);
         }
-        let all = partial.blocks.len() + full.blocks.len();
+        let all = starts[starts.len() - 1] as usize;
         let (mut blocks, mut ranks) = (vec![0; all], vec![0; all]);
         for list in 0..shape.lists() {
             let of = |kind: usize| {
@@ -57,9 +59,11 @@ impl QueryLists {
             seen.sort_unstable();
             for (rank, (key, kind)) in seen.into_iter().enumerate() {
                 let next = &mut next[kind][list_of(list, key)];
-                blocks[*next as usize] = (list % query_blocks) as i32;
-                ranks[*next as usize] = rank as i32;
-                *next += 1;
+                for block in of_list(list) {
+                    blocks[*next as usize] = block as i32;
+                    ranks[*next as usize] = rank as i32;
+                    *next += 1;
+                }
             }
         }
         QueryLists {
