@@ -65,19 +65,66 @@ pub fn set_im2col<T: Element>(
     crate::lang::set_block(map, TensorMapMode::Im2col { rank }, block, layout);
 }
 
-/// A number that the attribute of a kernel says. What is no u32 becomes the largest, which the verifier refuses.
-pub fn count(number: impl HostInt) -> u32 {
-    u32::try_from(number.to_i128()).unwrap_or(u32::MAX)
+/// What an attribute of a kernel can say for a count: `warps`, `max_registers` and `min_ctas_per_sm`.
+#[diagnostic::on_unimplemented(
+    message = "an attribute of a kernel is a host integer, not `{Self}`",
+    label = "not known while the kernel is traced",
+    note = "an expression of constants, const generics and the `#[fixed]` parameter is: `warps = tile.warps()`"
+)]
+pub trait HeadCount {
+    /// The value.
+    fn said(self) -> i128;
 }
 
-/// The shape of a cluster; what is not said is 1.
-pub fn cluster(shape: impl IntoDims) -> [u32; 3] {
-    let shape = shape.into_dims();
-    // A fourth dimension cannot be, and the verifier refuses an empty cluster.
-    if shape.rank() > 3 {
-        return [0; 3];
-    }
-    std::array::from_fn(|axis| shape.get(axis).copied().unwrap_or(1))
+/// What `cluster = ..` can say: CTAs along x, or along the first dimensions of a grid.
+#[diagnostic::on_unimplemented(
+    message = "a cluster is a host integer or up to three of them, not `{Self}`",
+    label = "no size of a cluster that is known while the kernel is traced",
+    note = "an expression of constants, const generics and the `#[fixed]` parameter is: `cluster = tile.ctas`, `cluster = [2, 1, 1]`"
+)]
+pub trait HeadCluster {
+    /// CTAs in x, y and z; what is not said is 1.
+    fn said(self) -> [i128; 3];
+}
+
+macro_rules! said_by_integers {
+    ($($ty:ty)*) => {$(
+        impl HeadCount for $ty {
+            fn said(self) -> i128 {
+                self.to_i128()
+            }
+        }
+
+        impl HeadCluster for $ty {
+            fn said(self) -> [i128; 3] {
+                [self.to_i128(), 1, 1]
+            }
+        }
+    )*};
+}
+
+said_by_integers!(i8 i16 i32 i64 isize u8 u16 u32 u64 usize);
+
+macro_rules! said_by_arrays {
+    ($($rank:literal)*) => {$(
+        impl<H: HostInt> HeadCluster for [H; $rank] {
+            fn said(self) -> [i128; 3] {
+                std::array::from_fn(|axis| self.get(axis).map_or(1, |extent| extent.to_i128()))
+            }
+        }
+    )*};
+}
+
+said_by_arrays!(1 2 3);
+
+/// A number that the attribute of a kernel says.
+pub fn count(number: impl HeadCount) -> i128 {
+    number.said()
+}
+
+/// The shape of a cluster.
+pub fn cluster(shape: impl HeadCluster) -> [i128; 3] {
+    shape.said()
 }
 
 /// A const generic argument.

@@ -149,6 +149,44 @@ fn a_kernels_cluster_is_its_launchs() -> tilekit::Result<()> {
     Ok(())
 }
 
+/// The same of as many CTAs as a value of the host says.
+#[kernel(warps = 1, cluster = ctas)]
+fn ranks_of(#[fixed] ctas: u32, out: Ptr<i32>) {
+    let at = arange(0..32, Coalesced);
+    out.at(program_id(0) * 32 + at)
+        .store(at - at + cluster_rank() + 100 * cluster_id(0));
+}
+
+#[test]
+fn a_value_says_the_cluster_of_a_launch() -> tilekit::Result<()> {
+    for device in devices() {
+        let stream = Stream::new(&device)?;
+        let out = Buffer::<i32>::zeros(&device, 8 * 32)?;
+        for (ctas, expected) in [
+            (1, [0, 100, 200, 300, 400, 500, 600, 700]),
+            (2, [0, 1, 100, 101, 200, 201, 300, 301]),
+            (8, [0, 1, 2, 3, 4, 5, 6, 7]),
+        ] {
+            let kernel = fixed(ranks_of, ctas).compile(&Compiler::default())?;
+            let kernel = kernel.load(&device)?;
+            assert_eq!(kernel.entry().shape().cluster, [ctas, 1, 1]);
+            kernel.launch(&stream, grid(8u32), (&out,))?;
+            stream.synchronize()?;
+            let firsts: Vec<i32> = out.to_vec()?.chunks(32).map(|cta| cta[0]).collect();
+            assert_eq!(firsts, expected);
+            let refused = kernel.launch(&stream, grid(ctas + 1), (&out,));
+            assert_eq!(refused.is_err(), ctas > 1, "{refused:?}");
+        }
+        let refused = fixed(ranks_of, 17).compile(&Compiler::default());
+        let text = refused
+            .map(drop)
+            .expect_err("17 CTAs fit no GPC")
+            .to_string();
+        assert!(text.contains("a cluster of 17x1x1 CTAs"), "{text}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_kernel_that_never_waits_cannot_overlap() -> tilekit::Result<()> {
     for device in devices() {

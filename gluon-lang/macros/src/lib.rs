@@ -24,12 +24,12 @@ use quote::quote;
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `warps = 4` | warps in a CTA, 1 to 32; may name a const generic |
+/// | `warps = 4` | warps in a CTA, 1 to 32 |
 /// | `instances(<1024>, <2048>)` | the generic arguments to build ahead of time |
 /// | `deny(conversions, uncoalesced, bank_conflicts, spills)` | what the compiler must not do silently |
 /// | `max_registers = 128` | cap on registers per thread |
 /// | `min_ctas_per_sm = 2` | CTAs that must fit an SM: they share its registers, also those that partitions redistribute |
-/// | `cluster = [2, 1, 1]` | CTAs of a cluster in x, y and z |
+/// | `cluster = [2, 1, 1]` | CTAs of a cluster in x, y and z; `cluster = 2` along x; of one CTA it may use operations of clusters too |
 /// | `signature(x: [rows, cols], ..)` | how a launch follows from its tensors, for exports: shapes with named sizes, `row_stride = x.stride(0)`, `grid = cdiv(rows, 4)`, `requires(cols <= COLS)`; `backward(kernel)` names the kernel of its gradients |
 /// | `cooperative` | CTAs wait for one another (`GridBarrier`): a launch is refused whose grid cannot be resident as a whole |
 ///
@@ -42,6 +42,8 @@ use quote::quote;
 /// `#[im2col(4, [PIXELS, CHANNELS], Nvmma::B128)]` the same for pixels of an image of 4 dimensions.
 /// `#[fixed] tile: Tile` as the first parameter is a value of the host that is known while the kernel is traced, of any type that is `Copy` and
 /// `Display`: `fixed(kernel, tile)` is the kernel with that value.
+/// Numbers of the attribute, `#[block(..)]` and `#[multiple_of(..)]` take expressions. Those of the attribute and of blocks may name const generics and the `#[fixed]` parameter:
+/// `#[kernel(warps = tile.warps(), cluster = tile.ctas)]`. So one kernel serves CTAs by themselves and in clusters.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand(attribute, item, kernel::expand)

@@ -92,8 +92,12 @@ fn check_size(func: &Func, found: &mut Diagnostics) {
         .iter()
         .fold(1_u32, |all, n| all.saturating_mul(*n));
     let (most, portable) = (func.target.cluster.ctas, func.target.cluster.portable_ctas);
-    if ctas == 0 || ctas > most {
-        let [x, y, z] = func.cluster;
+    let [x, y, z] = func.cluster;
+    if ctas == 0 {
+        let message = format!("a cluster of {x}x{y}x{z} CTAs has none");
+        let d = Diagnostic::error(Code::TooLarge, None, message);
+        found.push(d.help("take 1 CTA or more along each dimension; without `cluster = ..` a kernel has no clusters"));
+    } else if ctas > most {
         let d = Diagnostic::error(
             Code::TooLarge,
             None,

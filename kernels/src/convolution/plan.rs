@@ -59,12 +59,8 @@ impl Tiled {
         let channels = channels_of_step(shape)?;
         let stage = (groups * rows + columns) * channels * 2;
         let room = SM_90A.cta.shared_bytes as usize - BESIDES - rows * columns * 2;
-        let tile = ManyTile {
-            groups,
-            rows,
-            columns,
-            stages: (room / stage).min(MOST_STAGES),
-        };
+        let stages = (room / stage).min(MOST_STAGES);
+        let tile = ManyTile::of([groups, rows, columns, stages]);
         let depth = shape.taps() * shape.channels.next_multiple_of(channels);
         let need = Need {
             batches: shape.groups,

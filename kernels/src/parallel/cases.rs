@@ -84,12 +84,8 @@ fn in_rows<E: DeviceElement, S: TensorSource<E>>(
 
 /// The tile of a case: small, so that a few of them are enough on the emulator.
 fn tile_of(case: &Case) -> ManyTile {
-    ManyTile {
-        groups: case.size("groups"),
-        rows: 64,
-        columns: case.size("columns"),
-        stages: case.size("stages"),
-    }
+    let [groups, columns, stages] = ["groups", "columns", "stages"].map(|name| case.size(name));
+    ManyTile::of([groups, 64, columns, stages])
 }
 
 impl<T: Operand + ResultOf<T>> OfRanks<T> {

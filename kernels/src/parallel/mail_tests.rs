@@ -265,12 +265,7 @@ fn product_with_an_absent_rank(seed: u64) -> (Result<(), Error>, i64) {
         ..EmulatorOptions::default()
     };
     let world = World::emulators(2, options).expect("devices");
-    let tile = ManyTile {
-        groups: 1,
-        rows: 64,
-        columns: 64,
-        stages: 3,
-    };
+    let tile = ManyTile::of([1, 64, 64, 3]);
     let form = Form::new(tile, Plain);
     let compiled = fixed(gather_product::<bf16, Plain>, form).compile(&Compiler::default());
     let kernel = world

@@ -71,13 +71,8 @@ impl Kind {
     }
 
     /// The tile with as many stages as there is room for, if that is enough of them.
-    fn fitted(self, [groups, rows, columns, most]: [usize; 4]) -> Option<ManyTile> {
-        let tile = ManyTile {
-            groups,
-            rows,
-            columns,
-            stages: most,
-        };
+    fn fitted(self, tile: [usize; 4]) -> Option<ManyTile> {
+        let ([groups, rows, columns, most], tile) = (tile, ManyTile::of(tile));
         // A bulk copy takes a power of two of elements.
         let copied = match self {
             Kind::Gather => groups * rows,

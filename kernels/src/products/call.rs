@@ -9,7 +9,7 @@ use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
 
 use super::block_scaled::ScaledWhich;
 use super::check::{Call, CallPlan, Taken, View};
-use super::dense::{ManyTile, PAIR, dense, dense_pairs};
+use super::dense::{ManyTile, dense};
 use super::dispatch::{Choice, Dispatch};
 use super::epilogue::{Author, Epilogue, Place, Plain};
 use super::error::{Result, expect};
@@ -19,11 +19,11 @@ use super::form::Form;
 use super::instances::Instance;
 use super::launch::{FewHandles, Launch, ManyHandles, SplitHandles};
 use super::matrix::Matrix;
-use super::one_wave::{one_wave, one_wave_pairs};
+use super::one_wave::one_wave;
 use super::operands::{Role, Workspaces};
 use super::options::Options;
 use super::plan::{Division, Need, Plan};
-use super::split_k::{SplitTile, split_k, split_k_pairs};
+use super::split_k::{SplitTile, split_k};
 use super::weight_only::WeightWhich;
 
 /// Matrix products on a device: the kernels that calls have needed so far, and what each stream needs of its own.
@@ -325,19 +325,6 @@ impl Products {
                 let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_many())?;
             }
-            Instance::ManyPairs(tile) => {
-                let form = launch.form(tile, epilogue);
-                let compile = || fixed(dense_pairs::<T, O, E>, form).compile(&self.compiler);
-                let kernel = self.kernel::<ManyHandles<T, O>>((types, which), compile)?;
-                kernel.launch(stream, plan.grid, launch.of_many())?;
-            }
-            Instance::WavePairs(tile) => {
-                let form = launch.form(tile, epilogue);
-                let compile = || fixed(one_wave_pairs::<T, O, E>, form).compile(&self.compiler);
-                let load = || compile()?.load(&self.device)?.programmatic();
-                let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
-                kernel.launch(stream, plan.grid, launch.of_many())?;
-            }
             Instance::Few(tile) => {
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
@@ -352,14 +339,7 @@ impl Products {
                 let compile = || fixed(split_k::<T, O, E>, form).compile(&self.compiler);
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
-                self.launch_parts(stream, (&plan, tile, 1), &kernel, launch)?;
-            }
-            Instance::SplitPairs(tile) => {
-                let form = launch.form(tile, epilogue);
-                let compile = || fixed(split_k_pairs::<T, O, E>, form).compile(&self.compiler);
-                let load = || compile()?.load(&self.device)?.programmatic();
-                let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
-                self.launch_parts(stream, (&plan, tile, PAIR), &kernel, launch)?;
+                self.launch_parts(stream, (&plan, tile), &kernel, launch)?;
             }
             Instance::Any(_) => unreachable!("matrices are not copied for it"),
         }
@@ -370,11 +350,11 @@ impl Products {
     fn launch_parts<T: Operand, O: ResultOf<T>>(
         &self,
         stream: &Stream,
-        (plan, tile, ctas): (&Plan, SplitTile, usize),
+        (plan, tile): (&Plan, SplitTile),
         kernel: &LoadedKernel<SplitHandles<T, O, T::Sum>>,
         launch: &Launch<'_, T, O>,
     ) -> Result<()> {
-        let divided = Division::of((tile, ctas), &launch.need);
+        let divided = Division::of(tile, &launch.need);
         let [sums, counts] = tile.workspace([divided.tiles, divided.parts]);
         let sums = self.workspace::<T::Sum>(stream, Role::Parts, sums)?;
         let counts = self.zeroed_workspace::<i32>(stream, Role::Counts, counts)?;

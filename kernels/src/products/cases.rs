@@ -3,15 +3,15 @@
 use tilekit::prelude::*;
 use tilekit::{Arguments, TensorSource};
 
-use super::dense::{PAIR, dense, dense_pairs};
+use super::dense::dense;
 use super::epilogue::{Epilogue, Plain};
 use super::factor::{Operand, ResultOf, unit};
 use super::few_tiles::few_tiles;
 use super::form::{Form, Side};
 use super::instances::{INSTANCES, Instance};
-use super::one_wave::{one_wave, one_wave_pairs};
+use super::one_wave::one_wave;
 use super::plan::{Division, Need, Plan};
-use super::split_k::{split_k, split_k_pairs};
+use super::split_k::split_k;
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]
@@ -131,7 +131,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             absolute: 0.05,
         };
         match role {
-            Role::Main if !matches!(plan.instance, Instance::Many(_) | Instance::ManyPairs(_)) => {
+            Role::Main if !matches!(plan.instance, Instance::Many(_)) => {
                 case.launch_programmatic(kernel, plan.grid, arguments)
             }
             Role::Main => case.launch(kernel, plan.grid, arguments),
@@ -163,10 +163,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         let (sides, is_batched) = (self.lies.sides, self.lies.batches > 1);
         let (a, b) = (self.factor(0), self.factor(1));
         match plan.instance {
-            Instance::Many(tile)
-            | Instance::Wave(tile)
-            | Instance::ManyPairs(tile)
-            | Instance::WavePairs(tile) => {
+            Instance::Many(tile) | Instance::Wave(tile) => {
                 let form = Form {
                     tile,
                     sides,
@@ -178,24 +175,12 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                     a, b, c, m, n, k, batches, ALPHA, BETA, source, pitch, of_batch, bias,
                     a_scales, b_scales,
                 );
-                match plan.instance {
-                    Instance::Many(_) => {
-                        let kernel = fixed(dense::<T, O, E>, form);
-                        Self::begin(case, plan, role, kernel, arguments)
-                    }
-                    Instance::ManyPairs(_) => {
-                        let kernel = fixed(dense_pairs::<T, O, E>, form);
-                        Self::begin(case, plan, role, kernel, arguments)
-                    }
-                    Instance::WavePairs(_) => {
-                        let kernel = fixed(one_wave_pairs::<T, O, E>, form);
-                        Self::begin(case, plan, role, kernel, arguments)
-                    }
-                    _ => {
-                        let kernel = fixed(one_wave::<T, O, E>, form);
-                        Self::begin(case, plan, role, kernel, arguments)
-                    }
+                if let Instance::Many(_) = plan.instance {
+                    let kernel = fixed(dense::<T, O, E>, form);
+                    return Self::begin(case, plan, role, kernel, arguments);
                 }
+                let kernel = fixed(one_wave::<T, O, E>, form);
+                Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Few(tile) => {
                 let form = Form {
@@ -218,27 +203,21 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Any(_) => unreachable!("rows of cases begin where tensor maps want them"),
-            Instance::Split(tile) | Instance::SplitPairs(tile) => {
+            Instance::Split(tile) => {
                 let form = Form {
                     tile,
                     sides,
                     is_batched,
                     epilogue,
                 };
-                let is_alone = matches!(plan.instance, Instance::Split(_));
-                let ctas = if is_alone { 1 } else { PAIR };
-                let (c, divided) = (&self.c, Division::of((tile, ctas), &self.need()));
+                let (c, divided) = (&self.c, Division::of(tile, &self.need()));
                 let [parts, each] = [divided.parts, divided.each].map(|count| count as i32);
                 let (sums, counts) = workspace.expect("made for all plans");
                 let arguments = (
                     a, b, c, pitch, m, n, k, parts, each, ALPHA, BETA, source, pitch, bias,
                     a_scales, b_scales, sums, counts,
                 );
-                if is_alone {
-                    let kernel = fixed(split_k::<T, O, E>, form);
-                    return Self::begin(case, plan, role, kernel, arguments);
-                }
-                let kernel = fixed(split_k_pairs::<T, O, E>, form);
+                let kernel = fixed(split_k::<T, O, E>, form);
                 Self::begin(case, plan, role, kernel, arguments)
             }
         }
@@ -248,12 +227,10 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
     fn workspace(&self, case: &mut Case, plans: Vec<Plan>) -> Option<Workspace<T>> {
         let need = self.need();
         let of_plan = |plan: Plan| {
-            let (tile, ctas) = match plan.instance {
-                Instance::Split(tile) => (tile, 1),
-                Instance::SplitPairs(tile) => (tile, PAIR),
-                _ => return None,
+            let Instance::Split(tile) = plan.instance else {
+                return None;
             };
-            let divided = Division::of((tile, ctas), &need);
+            let divided = Division::of(tile, &need);
             Some(tile.workspace([divided.tiles, divided.parts]))
         };
         let larger = |x: [usize; 2], y: [usize; 2]| [x[0].max(y[0]), x[1].max(y[1])];

@@ -11,7 +11,10 @@ use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth, unit};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, pipeline_of, swizzle_of};
 
-/// A tile of [`dense`]: `[groups * rows, columns]`.
+/// CTAs of the clusters of instances by pairs.
+pub(super) const PAIR: usize = 2;
+
+/// A tile of [`dense`]: `[groups * rows, columns]`, one of `ctas` of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ManyTile {
     /// Consumer warpgroups.
@@ -22,12 +25,36 @@ pub struct ManyTile {
     pub columns: usize,
     /// Stages of the ring.
     pub stages: usize,
+    /// CTAs of a cluster, whose tiles are one above the other: each loads its share of the columns and multicasts it to all, so that L2 is asked for them once.
+    pub ctas: usize,
 }
 
 impl ManyTile {
+    /// Of warpgroups, rows of each, columns and stages, for CTAs without clusters.
+    pub const fn of([groups, rows, columns, stages]: [usize; 4]) -> Self {
+        ManyTile {
+            groups,
+            rows,
+            columns,
+            stages,
+            ctas: 1,
+        }
+    }
+
+    /// The same for each CTA of pairs.
+    #[must_use]
+    pub const fn by_pairs(self) -> Self {
+        ManyTile { ctas: PAIR, ..self }
+    }
+
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
         [self.groups * self.rows, self.columns]
+    }
+
+    /// Columns of B that a CTA loads.
+    pub fn share(self) -> usize {
+        self.columns / self.ctas
     }
 
     /// Registers of a consumer thread, and of a thread that loads or stores.
@@ -47,8 +74,19 @@ impl fmt::Display for ManyTile {
             rows,
             columns,
             stages,
+            ctas,
         } = self;
-        write!(f, "{groups}x{rows}x{columns}x{stages}")
+        write!(f, "{groups}x{rows}x{columns}x{stages}")?;
+        write_ctas(f, *ctas)
+    }
+}
+
+/// What a tile of a cluster's CTA is displayed with behind its numbers.
+pub(super) fn write_ctas(f: &mut fmt::Formatter<'_>, ctas: usize) -> fmt::Result {
+    if ctas > 1 {
+        write!(f, "+{ctas}_ctas")
+    } else {
+        Ok(())
     }
 }
 
@@ -142,11 +180,10 @@ impl<T: Operand> Multiply<T> {
 }
 
 /// The product, in tiles: each consumer warpgroup multiplies some rows of one. Edges need no code:
-/// TMA loads read zeros outside of a tensor, and TMA stores drop what is written there. `size` is M, N, K and the products of a batch. Without `data`, sums are stored as they are. Each of `ctas` CTAs of a
-/// cluster loads its share of the columns that their tiles have in common.
+/// TMA loads read zeros outside of a tensor, and TMA stores drop what is written there. `size` is M, N, K and the products of a batch. Without `data`, sums are stored as they are.
 #[device]
 pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
-    (form, ctas): (Form<ManyTile, E>, usize),
+    form: Form<ManyTile, E>,
     maps: (TensorMap<T>, TensorMap<T>, TensorMap<O>),
     size: [Scalar<i32>; 4],
     data: Option<Data<O>>,
@@ -154,7 +191,7 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let [m, n, k, batches] = size;
     let (a, b, c) = maps;
     let tile = form.tile;
-    let [rows_of_tile, columns] = tile.shape();
+    let ([rows_of_tile, columns], ctas) = (tile.shape(), tile.ctas);
     let a = Source::new(a, form.sides[0], rows_of_tile);
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
     let pipeline = pipeline_of((a, b), tile.stages, Consumers::warpgroups(tile.groups));
@@ -238,13 +275,13 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         .run();
 }
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch. The rows of the source are `source_pitch` elements apart.
-#[kernel(warps = 4, min_ctas_per_sm = 1)]
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch; by clusters of several CTAs of one product, of B along K. The rows of the source are `source_pitch` elements apart.
+#[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
 pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<ManyTile, E>,
     #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
     a: TensorMap<T>,
-    #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
+    #[block(form.sides[1].block::<T>(form.tile.share()), form.sides[1].swizzle::<T>(form.tile.share()))]
     b: TensorMap<T>,
     #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
     c: TensorMap<O>,
@@ -270,43 +307,5 @@ pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         bias,
         scales: [a_scales, b_scales],
     };
-    multiply_tiles((form, 1), (a, b, c), [m, n, k, batches], Some(data));
-}
-
-/// CTAs of a cluster of [`dense_pairs`].
-pub(super) const PAIR: usize = 2;
-
-/// The same by pairs of CTAs, whose tiles are one above the other: each loads half of the columns of B and multicasts them to both, so that L2 is asked for them once. One product, of B along K.
-#[kernel(warps = 4, cluster = PAIR, min_ctas_per_sm = 1)]
-pub fn dense_pairs<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
-    #[fixed] form: Form<ManyTile, E>,
-    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
-    a: TensorMap<T>,
-    #[block(form.sides[1].block::<T>(form.tile.columns / PAIR), form.sides[1].swizzle::<T>(form.tile.columns / PAIR))]
-    b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
-    c: TensorMap<O>,
-    m: i32,
-    n: i32,
-    k: i32,
-    batches: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    #[multiple_of(unit::<O>())] source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
-) {
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch,
-        bias,
-        scales: [a_scales, b_scales],
-    };
-    multiply_tiles((form, PAIR), (a, b, c), [m, n, k, batches], Some(data));
+    multiply_tiles(form, (a, b, c), [m, n, k, batches], Some(data));
 }

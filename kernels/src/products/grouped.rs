@@ -49,12 +49,7 @@ fn fitted(result_bytes: usize) -> impl Fn([usize; 4]) -> Option<ManyTile> {
         let results = groups * rows * columns * result_bytes;
         let room = SM_90A.cta.shared_bytes as usize - BESIDES;
         let stages = (room.saturating_sub(results) / stage).min(most);
-        let tile = ManyTile {
-            groups,
-            rows,
-            columns,
-            stages,
-        };
+        let tile = ManyTile::of([groups, rows, columns, stages]);
         (stages >= 3).then_some(tile)
     }
 }

@@ -22,12 +22,6 @@ pub enum Instance {
     Split(SplitTile),
     /// [`any_rows`](super::any_rows::any_rows).
     Any(AnyTile),
-    /// [`dense_pairs`](super::dense::dense_pairs).
-    ManyPairs(ManyTile),
-    /// [`one_wave_pairs`](super::one_wave::one_wave_pairs).
-    WavePairs(ManyTile),
-    /// [`split_k_pairs`](super::split_k::split_k_pairs).
-    SplitPairs(SplitTile),
 }
 
 /// Tiles of `dense`: warpgroups, rows of each, columns, stages.
@@ -84,7 +78,7 @@ const WAVE: [[usize; 3]; 13] = [
 /// Tiles of `any_rows`: warpgroups, columns.
 const ANY: [[usize; 2]; 5] = [[1, 32], [1, 64], [1, 128], [2, 64], [2, 128]];
 
-/// Tiles of `dense_pairs`.
+/// Tiles of `dense` by pairs.
 const MANY_PAIRS: [[usize; 4]; 4] = [
     [2, 64, 256, 4],
     [3, 64, 192, 3],
@@ -92,7 +86,7 @@ const MANY_PAIRS: [[usize; 4]; 4] = [
     [2, 64, 192, 4],
 ];
 
-/// Tiles of `one_wave_pairs`.
+/// Tiles of `one_wave` by pairs.
 const WAVE_PAIRS: [[usize; 3]; 6] = [
     [1, 64, 14],
     [1, 128, 9],
@@ -102,7 +96,7 @@ const WAVE_PAIRS: [[usize; 3]; 6] = [
     [2, 256, 4],
 ];
 
-/// Tiles of `split_k_pairs`.
+/// Tiles of `split_k` by pairs.
 const SPLIT_PAIRS: [[usize; 3]; 3] = [[2, 128, 7], [2, 256, 4], [1, 128, 9]];
 
 /// How many instances are not of `split_k`, `one_wave`, `any_rows` and of pairs.
@@ -117,18 +111,18 @@ const MAPPED: usize = BEFORE + WAVE.len();
 /// How many are not of pairs.
 const ALONE: usize = MAPPED + ANY.len();
 
-/// How many are not of `one_wave_pairs` and `split_k_pairs`.
+/// How many are not of `one_wave` and `split_k` by pairs.
 const OF_MANY: usize = ALONE + MANY_PAIRS.len();
 
-/// How many are not of `split_k_pairs`.
+/// How many are not of `split_k` by pairs.
 const OF_WAVE: usize = OF_MANY + WAVE_PAIRS.len();
 
 /// All instances, in the order in which a benchmark names them, from 1.
 pub const INSTANCES: [Instance; OF_WAVE + SPLIT_PAIRS.len()] = {
-    let mut all = [many(MANY[0]); OF_WAVE + SPLIT_PAIRS.len()];
+    let mut all = [Instance::Many(ManyTile::of(MANY[0])); OF_WAVE + SPLIT_PAIRS.len()];
     let mut at = 0;
     while at < MANY.len() {
-        all[at] = many(MANY[at]);
+        all[at] = Instance::Many(ManyTile::of(MANY[at]));
         at += 1;
     }
     while at < WHOLE {
@@ -145,22 +139,11 @@ pub const INSTANCES: [Instance; OF_WAVE + SPLIT_PAIRS.len()] = {
         at += 1;
     }
     while at < BEFORE {
-        let [groups, columns, stages] = SPLIT[at - WHOLE];
-        all[at] = Instance::Split(SplitTile {
-            groups,
-            columns,
-            stages,
-        });
+        all[at] = Instance::Split(SplitTile::of(SPLIT[at - WHOLE]));
         at += 1;
     }
     while at < MAPPED {
-        let [groups, columns, stages] = WAVE[at - BEFORE];
-        all[at] = Instance::Wave(ManyTile {
-            groups,
-            rows: INSTRUCTION_ROWS,
-            columns,
-            stages,
-        });
+        all[at] = Instance::Wave(wave(WAVE[at - BEFORE]));
         at += 1;
     }
     while at < ALONE {
@@ -173,46 +156,34 @@ pub const INSTANCES: [Instance; OF_WAVE + SPLIT_PAIRS.len()] = {
         at += 1;
     }
     while at < OF_MANY {
-        if let Instance::Many(tile) = many(MANY_PAIRS[at - ALONE]) {
-            all[at] = Instance::ManyPairs(tile);
-        }
+        all[at] = Instance::Many(ManyTile::of(MANY_PAIRS[at - ALONE]).by_pairs());
         at += 1;
     }
     while at < OF_WAVE {
-        let [groups, columns, stages] = WAVE_PAIRS[at - OF_MANY];
-        all[at] = Instance::WavePairs(ManyTile {
-            groups,
-            rows: INSTRUCTION_ROWS,
-            columns,
-            stages,
-        });
+        all[at] = Instance::Wave(wave(WAVE_PAIRS[at - OF_MANY]).by_pairs());
         at += 1;
     }
     while at < all.len() {
-        let [groups, columns, stages] = SPLIT_PAIRS[at - OF_WAVE];
-        all[at] = Instance::SplitPairs(SplitTile {
-            groups,
-            columns,
-            stages,
-        });
+        all[at] = Instance::Split(SplitTile::of(SPLIT_PAIRS[at - OF_WAVE]).by_pairs());
         at += 1;
     }
     all
 };
 
-const fn many([groups, rows, columns, stages]: [usize; 4]) -> Instance {
-    Instance::Many(ManyTile {
-        groups,
-        rows,
-        columns,
-        stages,
-    })
+const fn wave([groups, columns, stages]: [usize; 3]) -> ManyTile {
+    ManyTile::of([groups, INSTRUCTION_ROWS, columns, stages])
 }
 
 impl Instance {
     /// The instance with as many stages as there is room for beside results of so many bytes; `None` where it cannot compute what is needed.
     pub fn fitted(self, need: &Need) -> Option<Instance> {
         let fits = |is_mn_major: bool, extent: usize| !is_mn_major || extent.is_multiple_of(64);
+        let takes = |[rows, columns]: [usize; 2], ctas: usize| {
+            let [a, b] = need.is_mn_major;
+            // CTAs of a cluster share columns of one matrix along K.
+            let are_shared = need.batches == 1 && !b && need.size[0] > rows;
+            fits(a, rows) && fits(b, columns) && (ctas == 1 || are_shared)
+        };
         match self {
             Instance::Many(tile) => {
                 // Results are staged, and those of 4 bytes take the room of a stage or more.
@@ -221,38 +192,18 @@ impl Instance {
                 } else {
                     tile.stages - 1
                 };
-                let [rows, columns] = tile.shape();
-                let [a, b] = need.is_mn_major;
-                let is_able = stages >= 3 && fits(a, rows) && fits(b, columns);
+                let is_able = stages >= 3 && takes(tile.shape(), tile.ctas);
                 is_able.then_some(Instance::Many(ManyTile { stages, ..tile }))
             }
             Instance::Wave(tile) => {
                 // The results of a warpgroup take the room of a stage of B.
-                let [rows, columns] = tile.shape();
-                let [a, b] = need.is_mn_major;
-                let is_able = need.element_bytes[1] <= 2 && fits(a, rows) && fits(b, columns);
+                let is_able = need.element_bytes[1] <= 2 && takes(tile.shape(), tile.ctas);
                 is_able.then_some(self)
             }
             Instance::Few(_) => Some(self),
             Instance::Split(tile) => {
-                let [rows, columns] = tile.shape();
-                let [a, b] = need.is_mn_major;
-                let is_able = need.batches == 1 && fits(a, rows) && fits(b, columns);
+                let is_able = need.batches == 1 && takes(tile.shape(), tile.ctas);
                 is_able.then_some(self)
-            }
-            Instance::ManyPairs(tile) => {
-                let Instance::Many(tile) = Instance::Many(tile).fitted(need)? else {
-                    return None;
-                };
-                pairs(tile.shape(), need).then_some(Instance::ManyPairs(tile))
-            }
-            Instance::SplitPairs(tile) => {
-                Instance::Split(tile).fitted(need)?;
-                pairs(tile.shape(), need).then_some(self)
-            }
-            Instance::WavePairs(tile) => {
-                Instance::Wave(tile).fitted(need)?;
-                pairs(tile.shape(), need).then_some(self)
             }
             Instance::Any(tile) => {
                 let Loose { units, .. } = need.loose?;
@@ -262,29 +213,21 @@ impl Instance {
     }
 }
 
-/// Whether pairs of tiles one above the other compute it: CTAs share columns of one matrix along K.
-fn pairs([rows, _]: [usize; 2], need: &Need) -> bool {
-    need.batches == 1 && !need.is_mn_major[1] && need.size[0] > rows
+/// What is said of tiles whose CTAs share columns.
+fn by_pairs(ctas: usize) -> &'static str {
+    if ctas > 1 { " by pairs" } else { "" }
 }
 
 impl fmt::Display for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Instance::Many(tile) => {
-                let [rows, columns] = tile.shape();
-                write!(f, "{rows}x{columns}")
+                let ([rows, columns], pairs) = (tile.shape(), by_pairs(tile.ctas));
+                write!(f, "{rows}x{columns}{pairs}")
             }
             Instance::Wave(tile) => {
-                let [rows, columns] = tile.shape();
-                write!(f, "{rows}x{columns} in one wave")
-            }
-            Instance::ManyPairs(tile) => {
-                let [rows, columns] = tile.shape();
-                write!(f, "{rows}x{columns} by pairs")
-            }
-            Instance::WavePairs(tile) => {
-                let [rows, columns] = tile.shape();
-                write!(f, "{rows}x{columns} in one wave by pairs")
+                let ([rows, columns], pairs) = (tile.shape(), by_pairs(tile.ctas));
+                write!(f, "{rows}x{columns} in one wave{pairs}")
             }
             Instance::Few(tile) => {
                 let rows = tile.groups * INSTRUCTION_ROWS;
@@ -297,12 +240,8 @@ impl fmt::Display for Instance {
                 write!(f, "{rows}x{columns} by {ctas} CTAs along K{turned}")
             }
             Instance::Split(tile) => {
-                let [rows, columns] = tile.shape();
-                write!(f, "{rows}x{columns} in parts along K")
-            }
-            Instance::SplitPairs(tile) => {
-                let [rows, columns] = tile.shape();
-                write!(f, "{rows}x{columns} in parts along K by pairs")
+                let ([rows, columns], pairs) = (tile.shape(), by_pairs(tile.ctas));
+                write!(f, "{rows}x{columns} in parts along K{pairs}")
             }
             Instance::Any(tile) => {
                 let [rows, columns] = tile.shape();

@@ -35,12 +35,7 @@ pub fn many_tiles<
     n: i32,
     k: i32,
 ) {
-    let tile = ManyTile {
-        groups: GROUPS,
-        rows: ROWS,
-        columns: BN,
-        stages: STAGES,
-    };
+    let tile = ManyTile::of([GROUPS, ROWS, BN, STAGES]);
     let form = Form::new(tile, Plain);
-    multiply_tiles((form, 1), (a, b, c), [m, n, k, scalar(1)], None);
+    multiply_tiles(form, (a, b, c), [m, n, k, scalar(1)], None);
 }

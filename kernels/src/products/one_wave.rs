@@ -3,20 +3,21 @@
 
 use tilekit::prelude::*;
 
-use super::dense::{ManyTile, PAIR};
+use super::dense::ManyTile;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf, depth, unit};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, pipeline_of, swizzle_of};
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z. The rows of the source are `source_pitch` elements apart. Results have
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z. By clusters
+/// of several CTAs it is of one product, of B along K, and their number divides that of programs along M. The rows of the source are `source_pitch` elements apart. Results have
 /// at most 2 bytes, so that those of a warpgroup, of 64 rows, fit a stage of B.
-#[kernel(warps = 4, min_ctas_per_sm = 1)]
+#[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
 pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<ManyTile, E>,
     #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
     a: TensorMap<T>,
-    #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
+    #[block(form.sides[1].block::<T>(form.tile.share()), form.sides[1].swizzle::<T>(form.tile.share()))]
     b: TensorMap<T>,
     #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
     c: TensorMap<O>,
@@ -45,51 +46,13 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         bias,
         scales: [a_scales, b_scales],
     };
-    multiply_tile((form, 1), (a, b, c), [m, n, k], data);
+    multiply_tile(form, (a, b, c), [m, n, k], data);
 }
 
-/// The same by pairs of CTAs, whose tiles are one above the other: each loads half of the columns of B and multicasts them to both. One product, of B along K; there is an even number of programs along M.
-#[kernel(warps = 4, cluster = PAIR, min_ctas_per_sm = 1)]
-pub fn one_wave_pairs<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
-    #[fixed] form: Form<ManyTile, E>,
-    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
-    a: TensorMap<T>,
-    #[block(form.sides[1].block::<T>(form.tile.columns / PAIR), form.sides[1].swizzle::<T>(form.tile.columns / PAIR))]
-    b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
-    c: TensorMap<O>,
-    m: i32,
-    n: i32,
-    k: i32,
-    batches: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    #[multiple_of(unit::<O>())] source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
-) {
-    launch_dependents();
-    // The grid has one for each.
-    let _ = batches;
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch,
-        bias,
-        scales: [a_scales, b_scales],
-    };
-    multiply_tile((form, PAIR), (a, b, c), [m, n, k], data);
-}
-
-/// The tile of this program. Each of `ctas` CTAs of a cluster, whose tiles are one above the other, loads its share of the columns.
+/// The tile of this program.
 #[device]
 fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
-    (form, ctas): (Form<ManyTile, E>, usize),
+    form: Form<ManyTile, E>,
     (a, b, c): (TensorMap<T>, TensorMap<T>, TensorMap<O>),
     [m, n, k]: [Scalar<i32>; 3],
     data: Data<O>,
@@ -99,6 +62,7 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         rows,
         columns,
         stages,
+        ctas,
     } = form.tile;
     let a = Source::new(a, form.sides[0], groups * rows);
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);

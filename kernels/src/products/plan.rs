@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::dense::{ManyTile, PAIR};
+use super::dense::ManyTile;
 pub use super::factor::MULTIPROCESSORS;
 use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use super::instances::{INSTANCES, Instance};
@@ -113,10 +113,8 @@ impl Plan {
     fn of_maps(instance: Instance, need: &Need) -> Plan {
         let [m, n, _] = need.size;
         match instance {
-            Instance::Many(tile) => of_many(instance, (tile, 1), need),
-            Instance::ManyPairs(tile) => of_many(instance, (tile, PAIR), need),
-            Instance::Wave(tile) => of_wave(instance, (tile, 1), need),
-            Instance::WavePairs(tile) => of_wave(instance, (tile, PAIR), need),
+            Instance::Many(tile) => of_many(instance, tile, need),
+            Instance::Wave(tile) => of_wave(instance, tile, need),
             Instance::Few(tile) => {
                 let (rows, columns) = if tile.turned { (n, m) } else { (m, n) };
                 let grid = [
@@ -139,8 +137,7 @@ impl Plan {
                     microseconds: any_microseconds(tile, grid, need),
                 }
             }
-            Instance::Split(tile) => of_split(instance, (tile, 1), need),
-            Instance::SplitPairs(tile) => of_split(instance, (tile, PAIR), need),
+            Instance::Split(tile) => of_split(instance, tile, need),
         }
     }
 
@@ -172,15 +169,11 @@ impl Plan {
     /// The plan of an instance, if that can compute what is needed.
     pub fn able(instance: Instance, need: &Need) -> Option<Plan> {
         let plan = Plan::of(instance.fitted(need)?, need);
-        let divided = match instance {
-            Instance::Split(tile) => Some(Division::of((tile, 1), need)),
-            Instance::SplitPairs(tile) => Some(Division::of((tile, PAIR), need)),
-            _ => None,
-        };
-        if let Some(Division { tiles, parts, .. }) = divided
-            && (parts == 1 || tiles > MULTIPROCESSORS)
-        {
-            return None;
+        if let Instance::Split(tile) = instance {
+            let Division { tiles, parts, .. } = Division::of(tile, need);
+            if parts == 1 || tiles > MULTIPROCESSORS {
+                return None;
+            }
         }
         let fits = plan.grid[1..].iter().all(|&ctas| ctas <= MOST_ALONG_Y);
         fits.then_some(plan)
@@ -192,24 +185,18 @@ impl Plan {
         let tiles = match self.instance {
             Instance::Many(tile) => {
                 let [rows, columns] = tile.shape();
-                m.div_ceil(rows) * n.div_ceil(columns) * need.batches
+                let along_m = m.div_ceil(rows).next_multiple_of(tile.ctas);
+                along_m * n.div_ceil(columns) * need.batches
             }
-            Instance::ManyPairs(tile) => {
-                let [rows, columns] = tile.shape();
-                m.div_ceil(PAIR * rows) * n.div_ceil(columns) * PAIR
-            }
-            Instance::Few(_) | Instance::Wave(_) | Instance::WavePairs(_) | Instance::Any(_) => {
-                self.grid.iter().product()
-            }
-            Instance::Split(tile) => Division::of((tile, 1), need).programs(),
-            Instance::SplitPairs(tile) => Division::of((tile, PAIR), need).programs(),
+            Instance::Few(_) | Instance::Wave(_) | Instance::Any(_) => self.grid.iter().product(),
+            Instance::Split(tile) => Division::of(tile, need).programs(),
         };
         tiles.div_ceil(MULTIPROCESSORS)
     }
 }
 
-fn of_many(instance: Instance, (tile, ctas): (ManyTile, usize), need: &Need) -> Plan {
-    let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
+fn of_many(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
+    let ([m, n, _], [rows, columns], ctas) = (need.size, tile.shape(), tile.ctas);
     let tiles = m.div_ceil(ctas * rows) * n.div_ceil(columns) * need.batches;
     // The fewest programs with as many waves: those that idle in the last one lower the clock of the others.
     let waves = tiles.div_ceil(MULTIPROCESSORS / ctas);
@@ -222,8 +209,8 @@ fn of_many(instance: Instance, (tile, ctas): (ManyTile, usize), need: &Need) -> 
     }
 }
 
-fn of_split(instance: Instance, divides: (SplitTile, usize), need: &Need) -> Plan {
-    let (divided, microseconds) = Division::timed(divides, need);
+fn of_split(instance: Instance, tile: SplitTile, need: &Need) -> Plan {
+    let (divided, microseconds) = Division::timed(tile, need);
     Plan {
         instance,
         grid: [divided.programs(), 1, 1],
@@ -231,8 +218,8 @@ fn of_split(instance: Instance, divides: (SplitTile, usize), need: &Need) -> Pla
     }
 }
 
-fn of_wave(instance: Instance, (tile, ctas): (ManyTile, usize), need: &Need) -> Plan {
-    let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
+fn of_wave(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
+    let ([m, n, _], [rows, columns], ctas) = (need.size, tile.shape(), tile.ctas);
     let along_m = m.div_ceil(rows).next_multiple_of(ctas);
     let grid = [along_m, n.div_ceil(columns), need.batches];
     Plan {
@@ -258,21 +245,21 @@ pub(super) struct Division {
 
 impl Division {
     /// As many as the model says are fastest, of those for which all CTAs run at a time: more took longer than whole tiles in all shapes that were tried.
-    pub(super) fn of(tile: (SplitTile, usize), need: &Need) -> Division {
+    pub(super) fn of(tile: SplitTile, need: &Need) -> Division {
         let (best, _) = Division::timed(tile, need);
         best
     }
 
     /// The same and the predicted time.
-    fn timed((tile, ctas): (SplitTile, usize), need: &Need) -> (Division, f64) {
+    fn timed(tile: SplitTile, need: &Need) -> (Division, f64) {
         let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
-        let along_m = m.div_ceil(rows).next_multiple_of(ctas);
+        let along_m = m.div_ceil(rows).next_multiple_of(tile.ctas);
         let (tiles, steps) = (along_m * n.div_ceil(columns), need.steps());
         let of_each = |parts: usize| {
             let each = steps.div_ceil(parts).max(1);
             let parts = steps.div_ceil(each).max(1);
             let divided = Division { tiles, parts, each };
-            (divided, split_microseconds((tile, ctas), divided, need))
+            (divided, split_microseconds(tile, divided, need))
         };
         let better = |best: (Division, f64), next: (Division, f64)| {
             if next.1 < best.1 { next } else { best }

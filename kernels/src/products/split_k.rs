@@ -8,13 +8,13 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::dense::{PAIR, rows_of_group};
+use super::dense::{PAIR, rows_of_group, write_ctas};
 use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::form::{Form, Source, pipeline_of};
 
-/// A tile of [`split_k`]: `[groups * 64, columns]`.
+/// A tile of [`split_k`]: `[groups * 64, columns]`, one of `ctas` of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SplitTile {
     /// Consumer warpgroups.
@@ -23,9 +23,32 @@ pub struct SplitTile {
     pub columns: usize,
     /// Stages of the ring.
     pub stages: usize,
+    /// CTAs of a cluster, whose tiles are one above the other: each loads its share of the columns and multicasts it to all.
+    pub ctas: usize,
 }
 
 impl SplitTile {
+    /// Of warpgroups, columns and stages, for CTAs without clusters.
+    pub const fn of([groups, columns, stages]: [usize; 3]) -> Self {
+        SplitTile {
+            groups,
+            columns,
+            stages,
+            ctas: 1,
+        }
+    }
+
+    /// The same for each CTA of pairs.
+    #[must_use]
+    pub const fn by_pairs(self) -> Self {
+        SplitTile { ctas: PAIR, ..self }
+    }
+
+    /// Columns of B that a CTA loads.
+    pub fn share(self) -> usize {
+        self.columns / self.ctas
+    }
+
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
         [self.groups * INSTRUCTION_ROWS, self.columns]
@@ -45,8 +68,10 @@ impl fmt::Display for SplitTile {
             groups,
             columns,
             stages,
+            ctas,
         } = self;
-        write!(f, "{groups}x{columns}x{stages}")
+        write!(f, "{groups}x{columns}x{stages}")?;
+        write_ctas(f, *ctas)
     }
 }
 
@@ -146,8 +171,6 @@ struct Parts<T: Operand> {
     count: Scalar<i32>,
     each: Scalar<i32>,
     exchange: Exchange<T::Sum>,
-    /// CTAs of a cluster, which have the same part of tiles one above the other.
-    ctas: usize,
 }
 
 impl<T: Operand> Parts<T> {
@@ -158,12 +181,13 @@ impl<T: Operand> Parts<T> {
         range(program_id(0), all).step(num_programs(0))
     }
 
-    /// The row and column of a tile.
+    /// The row and column of a tile: CTAs of a cluster have the same part of tiles one above the other.
     #[device]
     fn place(self, tile: Scalar<i32>) -> [Scalar<i32>; 2] {
-        if self.ctas > 1 {
-            let [row, column] = self.order.place(tile / self.ctas);
-            [row * self.ctas + cluster_rank(), column]
+        let ctas = self.exchange.tile.ctas;
+        if ctas > 1 {
+            let [row, column] = self.order.place(tile / ctas);
+            [row * ctas + cluster_rank(), column]
         } else {
             self.order.place(tile)
         }
@@ -204,7 +228,6 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
         a,
         b,
         exchange,
-        ctas,
         ..
     } = of;
     let (tile, tiles) = (exchange.tile, exchange.tiles);
@@ -233,8 +256,8 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
         let mut at = pipeline.start();
         launch_wait();
         for number in of.of_program() {
-            let (part, tile) = (number / tiles, number % tiles);
-            let [row, column] = of.place(tile);
+            let (part, place) = (number / tiles, number % tiles);
+            let [row, column] = of.place(place);
             for step in of.of_part(part) {
                 let stage = pipeline.producer_acquire(at);
                 let (of_a, of_b) = stage.tiles;
@@ -243,7 +266,7 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
                 at = pipeline.commit(stage).advance();
             }
         }
-        if ctas > 1 {
+        if tile.ctas > 1 {
             pipeline.producer_tail(at);
         }
     };
@@ -258,13 +281,13 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty. `sums` and `counts` are as [`SplitTile::workspace`] says; counts are 0. The
 /// programs of a tile wait for each other: where a tile has several parts, there are no more programs than are resident at a time
-/// (`kernels/src/products/plan.rs` plans no more), one for each part. Element `[i, j]` of the result is at `out + i * stride + j`.
-#[kernel(warps = 4, min_ctas_per_sm = 1)]
+/// (`kernels/src/products/plan.rs` plans no more), one for each part. Element `[i, j]` of the result is at `out + i * stride + j`. By clusters of several CTAs B is along K.
+#[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
 pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<SplitTile, E>,
     #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
     a: TensorMap<T>,
-    #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
+    #[block(form.sides[1].block::<T>(form.tile.share()), form.sides[1].swizzle::<T>(form.tile.share()))]
     b: TensorMap<T>,
     out: Ptr<O>,
     #[multiple_of(unit::<O>())] stride: i32,
@@ -295,54 +318,7 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     };
     let of_parts = [parts, each];
     divide(
-        (form, 1),
-        (a, b),
-        (out, stride),
-        [m, n, k],
-        of_parts,
-        data,
-        (sums, counts),
-    );
-}
-
-/// The same by pairs of CTAs, whose tiles are one above the other: each loads half of the columns of B and multicasts them to both. B is along K.
-#[kernel(warps = 4, cluster = PAIR, min_ctas_per_sm = 1)]
-pub fn split_k_pairs<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
-    #[fixed] form: Form<SplitTile, E>,
-    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
-    a: TensorMap<T>,
-    #[block(form.sides[1].block::<T>(form.tile.columns / PAIR), form.sides[1].swizzle::<T>(form.tile.columns / PAIR))]
-    b: TensorMap<T>,
-    out: Ptr<O>,
-    #[multiple_of(unit::<O>())] stride: i32,
-    m: i32,
-    n: i32,
-    k: i32,
-    parts: i32,
-    each: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
-    sums: Ptr<T::Sum>,
-    counts: Ptr<i32>,
-) {
-    launch_dependents();
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch: scalar(0),
-        bias,
-        scales: [a_scales, b_scales],
-    };
-    let of_parts = [parts, each];
-    divide(
-        (form, PAIR),
+        form,
         (a, b),
         (out, stride),
         [m, n, k],
@@ -365,7 +341,7 @@ fn tiles_of(order: GroupedRows, ctas: usize) -> Scalar<i32> {
 /// The part of this program, or of the tiles that the CTAs of a cluster have, one above the other.
 #[device]
 fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
-    (form, ctas): (Form<SplitTile, E>, usize),
+    form: Form<SplitTile, E>,
     (a, b): (TensorMap<T>, TensorMap<T>),
     (out, stride): (Ptr<O>, Scalar<i32>),
     [m, n, k]: [Scalar<i32>; 3],
@@ -374,7 +350,7 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     (sums, counts): (Ptr<T::Sum>, Ptr<i32>),
 ) {
     let tile = form.tile;
-    let [rows, columns] = tile.shape();
+    let ([rows, columns], ctas) = (tile.shape(), tile.ctas);
     let a = Source::new(a, form.sides[0], rows);
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
     let pipeline = pipeline_of((a, b), tile.stages, Consumers::warpgroups(tile.groups));
@@ -410,7 +386,6 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         count: parts,
         each,
         exchange,
-        ctas,
     };
     let store = |place, sums| ending.store_rows(place, sums);
     multiply_parts(parts, store);

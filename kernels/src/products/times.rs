@@ -170,12 +170,8 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
     if stages <= 3 { 1.14 * time } else { time }
 }
 
-pub(super) fn split_microseconds(
-    (tile, ctas): (SplitTile, usize),
-    divided: Division,
-    need: &Need,
-) -> f64 {
-    let [rows, columns] = tile.shape();
+pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need) -> f64 {
+    let ([rows, columns], ctas) = (tile.shape(), tile.ctas);
     let Division { tiles, parts, each } = divided;
     let (area, stage) = (
         (rows * columns) as f64,

@@ -59,19 +59,19 @@ pub struct Printed {
     pub text: String,
 }
 
-/// What the attribute of a kernel says, for one instance.
+/// What the attribute of a kernel says, for one instance: numbers as they are said, which [`begin_kernel`] checks.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelHead {
     /// The function's name.
     pub name: &'static str,
     /// Warps in a CTA.
-    pub warps: u32,
+    pub warps: i128,
     /// Cap on registers per thread.
-    pub max_registers: Option<u32>,
+    pub max_registers: Option<i128>,
     /// CTAs per SM that must fit.
-    pub min_ctas_per_sm: Option<u32>,
+    pub min_ctas_per_sm: Option<i128>,
     /// CTAs of a cluster in x, y and z, where the attribute says them.
-    pub cluster: Option<[u32; 3]>,
+    pub cluster: Option<[i128; 3]>,
     /// Do its CTAs wait for one another?
     pub is_cooperative: bool,
     /// What the compiler must not do silently.
@@ -338,11 +338,17 @@ pub(crate) fn begin_kernel(head: &KernelHead, generics: &[GenericArg], at: At) {
         trace.set_names(head, generics);
         trace.set_params(head, at);
         trace.at = at;
+        let mut said = |name: &str, number: i128| trace.said(name, number, at);
+        let warps = said("warps", head.warps);
+        let max_registers = head.max_registers.map(|n| said("max_registers", n));
+        let min_ctas_per_sm = head.min_ctas_per_sm.map(|n| said("min_ctas_per_sm", n));
+        let cluster = head.cluster.unwrap_or([1; 3]);
+        let cluster = cluster.map(|extent| said("cluster", extent));
         let func = trace.builder.func_mut();
-        func.warps = head.warps;
-        func.max_registers = head.max_registers;
-        func.min_ctas_per_sm = head.min_ctas_per_sm;
-        func.cluster = head.cluster.unwrap_or([1; 3]);
+        func.warps = warps;
+        func.max_registers = max_registers;
+        func.min_ctas_per_sm = min_ctas_per_sm;
+        func.cluster = cluster;
         func.says_cluster = head.cluster.is_some();
         func.is_cooperative = head.is_cooperative;
         func.contracts = head.contracts;
@@ -365,6 +371,21 @@ impl Trace {
         )
         .help("move the shared code into a `#[device]` function");
         self.fail(error, at);
+    }
+
+    /// A number that the attribute says. One that counts nothing is reported, and 1 in its place keeps the verifier quiet.
+    fn said(&mut self, name: &str, number: i128, at: At) -> u32 {
+        u32::try_from(number).unwrap_or_else(|_| {
+            let message = format!("`{name}` of a kernel is {number}");
+            let error = OpError::new(Code::TooLarge, message);
+            let help = if number < 0 {
+                "it counts: take 1 or more"
+            } else {
+                "take fewer"
+            };
+            self.fail(error.help(help), at);
+            1
+        })
     }
 
     fn set_names(&mut self, head: &KernelHead, generics: &[GenericArg]) {

@@ -32,12 +32,7 @@ impl SparseTile {
 
     /// The same tile of a dense product.
     pub(super) fn like(self) -> ManyTile {
-        ManyTile {
-            groups: self.groups,
-            rows: STRIP,
-            columns: self.columns,
-            stages: self.stages,
-        }
+        ManyTile::of([self.groups, STRIP, self.columns, self.stages])
     }
 }
 

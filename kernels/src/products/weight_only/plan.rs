@@ -181,12 +181,7 @@ impl WeightPlan {
         result_bytes: usize,
     ) -> WeightPlan {
         let tile = tile.fitted(format, result_bytes);
-        let like = ManyTile {
-            groups: tile.groups,
-            rows: STRIP,
-            columns: tile.columns,
-            stages: tile.stages,
-        };
+        let like = ManyTile::of([tile.groups, STRIP, tile.columns, tile.stages]);
         let plan = Plan::of(Instance::Many(like), &Need::of_16_bits([n, m, k]));
         WeightPlan {
             tile: WeightTile::Many(tile),
