@@ -157,6 +157,7 @@ fn options_are_applied_to_results_that_lie_in_any_way() {
                 b_scales: Some(&b_scales),
                 bias: Some((&of_rows, Axis::Rows)),
                 activation: Activation::Relu,
+                ..Options::default()
             };
             let into = c.view([m, n]).with_strides(strides);
             let (a, b) = (a.view([m, k]), b.view([k, n]));

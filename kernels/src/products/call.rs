@@ -21,8 +21,9 @@ use super::launch::{FewHandles, Launch, ManyHandles, SplitHandles};
 use super::matrix::Matrix;
 use super::one_wave::one_wave;
 use super::operands::{Role, Workspaces};
-use super::options::Options;
+use super::options::{Options, Precision};
 use super::plan::{Division, Need, Plan};
+use super::precise::precise;
 use super::split_k::{SplitTile, split_k};
 use super::weight_only::WeightWhich;
 
@@ -30,7 +31,7 @@ use super::weight_only::WeightWhich;
 ///
 /// `C[M, N] = A[M, K] · B[K, N]`, each a view with any strides: row-major, column-major, a part of another matrix. Views of three dimensions are batches
 /// of products, of which an operand of two dimensions is the same in all. [`Operand`] and [`ResultOf`] say which element types there are. Sums are f32,
-/// of i8 i32, and results are rounded once; f32 is multiplied as tf32.
+/// of i8 i32, and results are rounded once; f32 is multiplied as tf32, or by three products of it ([`Precision`]).
 /// [`call`](Products::call) adds scales, a bias, another matrix and an activation ([`Options`]), and
 /// [`call_with`](Products::call_with) has a closure of the author's in the kernel instead.
 ///
@@ -282,7 +283,12 @@ impl Products {
                 size: [m, n, k.max(1)],
                 ..call.need()
             },
-            factors: [of_x.mapped(x.source()), of_y.mapped(y.source())].map(T::loaded),
+            factors: [of_x.mapped(x.source()), of_y.mapped(y.source())].map(|factor| match options
+                .precision
+            {
+                Precision::Tf32 => T::loaded(factor),
+                Precision::Tf32x3 => factor,
+            }),
             sides: call.taken.map(Taken::side),
             result: (result.view(c.source()), result.place),
             source: (source.view(own_source), source.place),
@@ -340,6 +346,13 @@ impl Products {
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
                 self.launch_parts(stream, (&plan, tile), &kernel, launch)?;
+            }
+            Instance::Precise(tile) => {
+                let form = launch.form(tile, epilogue);
+                let compile = || fixed(precise::<T, O, E>, form).compile(&self.compiler);
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
+                kernel.launch(stream, plan.grid, launch.of_few(false))?;
             }
             Instance::Any(_) => unreachable!("matrices are not copied for it"),
         }

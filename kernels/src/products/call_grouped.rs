@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 use std::any::TypeId;
 
 use super::call::{Products, Which};
-use super::check::{Taken, View, check_result};
+use super::check::{Taken, View, check_precision, check_result};
 use super::epilogue::{Axis, Epilogue, Plain};
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf};
@@ -14,7 +14,7 @@ use super::form::Form;
 use super::grouped::{grouped, plan};
 use super::matrix::Matrix;
 use super::operands::Role;
-use super::options::Options;
+use super::options::{Options, Precision};
 use super::plan::Need;
 use crate::handles::handles;
 
@@ -83,6 +83,7 @@ impl Call {
                 groups + 1
             ),
         )?;
+        check_precision::<T, O>(options, "groups")?;
         let source = options.source.is_none();
         let found = || "another matrix".to_owned();
         expect(
@@ -109,6 +110,7 @@ impl Call {
             batches: 1,
             element_bytes: [size_of::<T>(), size_of::<O>()],
             is_mn_major: self.taken.map(|taken| taken.side().is_mn_major),
+            precision: Precision::Tf32,
             loose: None,
         }
     }

@@ -10,7 +10,9 @@ use super::few_tiles::few_tiles;
 use super::form::{Form, Side};
 use super::instances::{INSTANCES, Instance};
 use super::one_wave::one_wave;
+use super::options::Precision;
 use super::plan::{Division, Need, Plan};
+use super::precise::precise;
 use super::split_k::split_k;
 
 /// How the products of a case lie.
@@ -36,6 +38,7 @@ impl Lies {
 pub(super) struct Product<T, O> {
     pub(super) size: [usize; 3],
     lies: Lies,
+    precision: Precision,
     factors: [Input<T>; 2],
     c: Output<O>,
     pub(super) source: Input<O>,
@@ -85,6 +88,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         Product {
             size,
             lies,
+            precision: Precision::Tf32,
             factors,
             c: case.output::<O>("c", rows),
             source: case.normal::<O>("source", rows),
@@ -96,11 +100,23 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         }
     }
 
+    /// By three products of tf32.
+    pub(super) fn precisely(self) -> Self {
+        Product {
+            precision: Precision::Tf32x3,
+            ..self
+        }
+    }
+
     fn factor(&self, number: usize) -> TensorView<'_, T, Input<T>> {
         let side = self.lies.sides[number];
         let shape = shape_of([self.size[number], self.size[2]], side);
         let batches = side.is_batched.then_some(self.lies.batches);
-        T::loaded(place(self.factors[number].view(), shape, batches))
+        let factor = place(self.factors[number].view(), shape, batches);
+        match self.precision {
+            Precision::Tf32 => T::loaded(factor),
+            Precision::Tf32x3 => factor,
+        }
     }
 
     fn result(&self) -> TensorView<'_, O, Output<O>> {
@@ -114,6 +130,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             batches: self.lies.batches,
             element_bytes: [size_of::<T>(), size_of::<O>()],
             is_mn_major: self.lies.sides.map(|side| side.is_mn_major),
+            precision: self.precision,
             loose: None,
         }
     }
@@ -202,6 +219,20 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 );
                 Self::begin(case, plan, role, kernel, arguments)
             }
+            Instance::Precise(tile) => {
+                let form = Form {
+                    tile,
+                    sides,
+                    is_batched,
+                    epilogue,
+                };
+                let (kernel, c) = (fixed(precise::<T, O, E>, form), &self.c);
+                let arguments = (
+                    a, b, c, pitch, of_batch, m, n, k, ALPHA, BETA, source, pitch, of_batch, bias,
+                    a_scales, b_scales,
+                );
+                Self::begin(case, plan, role, kernel, arguments)
+            }
             Instance::Any(_) => unreachable!("rows of cases begin where tensor maps want them"),
             Instance::Split(tile) => {
                 let form = Form {
@@ -243,6 +274,10 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
     fn gemm(&self) -> Gemm {
         let [a, b] = &self.factors;
         let gemm = Gemm::new(a, b, &self.c).with_size(self.size);
+        let gemm = match self.precision {
+            Precision::Tf32 => gemm,
+            Precision::Tf32x3 => gemm.in_f32(),
+        };
         let [of_a, of_b] = self.lies.sides.map(|side| side.is_mn_major);
         let gemm = if of_a { gemm.transposed_a() } else { gemm };
         if of_b { gemm } else { gemm.transposed_b() }
@@ -335,22 +370,43 @@ pub(super) fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     epilogue: E,
     after: impl Fn(&Product<T, O>, [usize; 3], f64) -> f64,
 ) -> CaseResult {
-    let product = Product::<T, O>::new(case, lies);
-    let need = product.need();
-    let plan = match case.size("instance") {
-        0 => Plan::best(&need),
-        number => {
-            let instance = INSTANCES[number - 1].fitted(&need);
-            let instance = instance.expect("a case names an instance that computes it");
-            Plan::of(instance, &need)
-        }
-    };
-    let rivals = case.size("rivals");
-    let beside: Vec<Plan> = Plan::all(&need).into_iter().take(rivals).collect();
-    product.compute(case, (&plan, &beside), epilogue, after)
+    Product::<T, O>::new(case, lies).compute_planned(case, epilogue, after)
 }
 
 impl<T: Operand, O: ResultOf<T>> Product<T, O> {
+    /// [`product`] of these tensors.
+    pub(super) fn compute_planned<E: Epilogue<O>>(
+        &self,
+        case: &mut Case,
+        epilogue: E,
+        after: impl Fn(&Product<T, O>, [usize; 3], f64) -> f64,
+    ) -> CaseResult {
+        let need = self.need();
+        let plan = match case.size("instance") {
+            0 => Plan::best(&need),
+            number => {
+                let instance = INSTANCES[number - 1].fitted(&need);
+                let instance = instance.expect("a case names an instance that computes it");
+                Plan::of(instance, &need)
+            }
+        };
+        let rivals = case.size("rivals");
+        let beside: Vec<Plan> = Plan::all(&need).into_iter().take(rivals).collect();
+        self.compute(case, (&plan, &beside), epilogue, after)
+    }
+
+    /// How far results may be off.
+    fn tolerance(&self) -> Tolerance {
+        let k = self.size[2];
+        match self.precision {
+            Precision::Tf32 => tolerance::<T, O>(k),
+            Precision::Tf32x3 => Close {
+                relative: 1e-6,
+                absolute: 1e-6 * (k as f64).sqrt(),
+            },
+        }
+    }
+
     /// Runs by `plan`, beside cuBLAS and these plans, and compares.
     pub(super) fn compute<E: Epilogue<O>>(
         &self,
@@ -377,7 +433,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             sums.map(|(at, sum)| after(self, [at / n / m, at / n % m, at % n], sum))
                 .collect()
         };
-        case.expect_part_in_units(&self.c, [batches * m, n], want, tolerance::<T, O>(k))?;
+        case.expect_part_in_units(&self.c, [batches * m, n], want, self.tolerance())?;
         case.does_tensor_flops::<T>(2 * batches * m * n * k);
         case.moves_bytes(need.bytes() as usize);
         Ok(())

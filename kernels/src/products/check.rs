@@ -12,7 +12,7 @@ use super::factor::{Operand, ResultOf};
 use super::form::Side;
 use super::instances::Instance;
 use super::matrix::Matrix;
-use super::options::Options;
+use super::options::{Options, Precision};
 use super::overlap::check_apart;
 use super::plan::{Loose, MOST_ALONG_Y, Need};
 
@@ -111,6 +111,7 @@ pub(super) struct Call {
     /// Where operands, result and source lie for a kernel that takes rows that begin anywhere; none where all have tensor maps, or where some are not in rows.
     pub(super) loose: Option<LooseCall>,
     element_bytes: [usize; 2],
+    precision: Precision,
 }
 
 /// Matrices in lines that begin anywhere.
@@ -169,6 +170,7 @@ impl Call {
             None => None,
         };
         check_numbers(options, result.shape)?;
+        check_precision::<T, O>(options, None)?;
         let element_bytes = [size_of::<T>(), size_of::<O>()];
         // The transpose of a column-major result is one in rows.
         let turned = result.transposed();
@@ -198,6 +200,7 @@ impl Call {
             is_transposed,
             loose,
             element_bytes,
+            precision: options.precision,
         })
     }
 
@@ -212,6 +215,7 @@ impl Call {
             batches: self.batches,
             element_bytes: self.element_bytes,
             is_mn_major: self.taken.map(|taken| taken.side().is_mn_major),
+            precision: self.precision,
             loose: self.loose.map(|loose| self.loose_need(loose)),
         }
     }
@@ -303,6 +307,22 @@ pub(super) fn copies_of(
         }
     }
     copies
+}
+
+/// Only products of f32 by calls that have a kernel for it are multiplied in parts.
+pub(crate) fn check_precision<T: Element, O>(
+    options: &Options<'_, O>,
+    offers: impl Into<Option<&'static str>>,
+) -> Result<()> {
+    let what = offers.into();
+    let is_f32 = T::DTYPE == f32::DTYPE;
+    let is_able = options.precision == Precision::Tf32 || (is_f32 && what.is_none());
+    let found = || match what.filter(|_| is_f32) {
+        Some(what) => format!("{:?} for {what}", options.precision),
+        None => format!("{:?} for operands of {}", options.precision, T::DTYPE),
+    };
+    let expected = "Tf32, the default: three products are for one matrix or a batch of f32";
+    expect(is_able, "options.precision", found, expected)
 }
 
 fn check_shapes([x, y]: [Matrix; 2], result: Matrix) -> Result<()> {

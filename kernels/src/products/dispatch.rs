@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use tilekit::{Device, Tuned};
 
 use super::instances::{INSTANCES, Instance};
+use super::options::Precision;
 use super::plan::{Need, Plan};
 
 /// What `cargo tilekit tune --export` wrote on an H200.
@@ -65,11 +66,25 @@ impl fmt::Display for Choice {
     }
 }
 
-/// What two products have in common whose times compare: bytes of elements, how operands lie, and whether rows begin anywhere.
-type Class = ([usize; 2], [bool; 2], bool);
+/// What two products have in common whose times compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Class {
+    element_bytes: [usize; 2],
+    is_mn_major: [bool; 2],
+    precision: Precision,
+    /// Rows begin anywhere.
+    is_loose: bool,
+}
 
-fn class_of(need: &Need) -> Class {
-    (need.element_bytes, need.is_mn_major, need.loose.is_some())
+impl Class {
+    fn of(need: &Need) -> Class {
+        Class {
+            element_bytes: need.element_bytes,
+            is_mn_major: need.is_mn_major,
+            precision: need.precision,
+            is_loose: need.loose.is_some(),
+        }
+    }
 }
 
 /// A record by which sizes near by may choose.
@@ -137,10 +152,12 @@ impl Dispatch {
 
     /// Has this instance compute products of a need's size, element types and order, where it can, as if it had been tuned so, behind copies where matrices need them; sizes near by do not follow.
     pub fn set(&mut self, need: &Need, instance: Instance) {
-        let (bytes, order, _) = class_of(need);
         for is_loose in [false, true] {
-            self.set
-                .insert(((bytes, order, is_loose), need.size), instance);
+            let class = Class {
+                is_loose,
+                ..Class::of(need)
+            };
+            self.set.insert((class, need.size), instance);
         }
     }
 
@@ -156,7 +173,7 @@ impl Dispatch {
 
     /// The choice for what is needed.
     pub fn choose(&self, need: &Need) -> Choice {
-        let class = class_of(need);
+        let class = Class::of(need);
         if need.batches == 1 {
             let size = (class, need.size);
             let known = self.set.get(&size).or_else(|| self.exact.get(&size));
@@ -167,7 +184,10 @@ impl Dispatch {
         }
         let best = Plan::best(need);
         // The model knows what copies take, and confirms a record without them or does not.
-        let mapped = (class.0, class.1, false);
+        let mapped = Class {
+            is_loose: false,
+            ..class
+        };
         let near = self.near.get(&mapped).filter(|_| need.batches == 1);
         let near = near.and_then(|near| nearby(near, need, &best));
         near.unwrap_or(Choice {
@@ -237,11 +257,12 @@ fn entry_of(tuned: &Tuned) -> Option<(Class, [usize; 3], Instance)> {
     let sizes = [size("m")?, size("n")?, size("k")?];
     let mut instances = INSTANCES.into_iter();
     let instance = instances.find(|instance| instance.to_string() == tuned.candidate)?;
-    let class = (
+    let class = Class {
         element_bytes,
-        [is_along("along_m"), is_along("along_n")],
-        false,
-    );
+        is_mn_major: [is_along("along_m"), is_along("along_n")],
+        precision: Precision::Tf32,
+        is_loose: false,
+    };
     Some((class, sizes, instance))
 }
 

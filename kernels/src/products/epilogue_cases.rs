@@ -8,7 +8,7 @@ use super::factor::{Operand, ResultOf};
 use super::form::Side;
 
 /// What [`Standard`] makes of a sum.
-fn standard<T: Operand, O: ResultOf<T>>(
+pub(super) fn standard<T: Operand, O: ResultOf<T>>(
     p: &Product<T, O>,
     epilogue: Standard,
     [batch, i, j]: [usize; 3],

@@ -50,7 +50,7 @@ stored! {
     i8: u8;
 }
 
-/// An element type of operands: bf16, f16, f32 (multiplied as tf32), [`E4m3`], [`E5m2`], i8.
+/// An element type of operands: bf16, f16, f32 (multiplied as tf32, or by three products of it: [`Precision`](super::Precision)), [`E4m3`], [`E5m2`], i8.
 pub trait Operand: WgmmaOperand<Self, Self::Sum> + Stored {
     /// What products are added in: f32, or i32 for integers.
     type Sum: Numeric + DeviceElement;
@@ -67,6 +67,14 @@ pub trait Operand: WgmmaOperand<Self, Self::Sum> + Stored {
     #[doc(hidden)]
     fn loaded<S: TensorSource<Self>>(view: TensorView<'_, Self, S>) -> TensorView<'_, Self, S> {
         view
+    }
+
+    /// A tile of f32, which kernels for f32 alone multiply.
+    #[doc(hidden)]
+    #[track_caller]
+    fn as_f32(tile: Smem<Self>) -> Smem<f32> {
+        static_assert!(Self::DTYPE == f32::DTYPE, "only f32 is split into parts");
+        tile.reinterpret::<f32>([1, 1], Swizzled::plain([1, 0]))
     }
 }
 
@@ -102,6 +110,10 @@ impl Operand for f32 {
 
     fn loaded<S: TensorSource<f32>>(view: TensorView<'_, f32, S>) -> TensorView<'_, f32, S> {
         view.rounded_to_tf32()
+    }
+
+    fn as_f32(tile: Smem<f32>) -> Smem<f32> {
+        tile
     }
 }
 

@@ -7,6 +7,7 @@ use super::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use super::factor::{Operand, ResultOf, unit};
 use super::form::{Form, Side};
 use super::grouped::{grouped, plan};
+use super::options::Precision;
 use super::plan::Need;
 
 /// The factors of epilogues.
@@ -72,6 +73,7 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
             batches: 1,
             element_bytes: [size_of::<T>(), size_of::<O>()],
             is_mn_major: [false; 2],
+            precision: Precision::Tf32,
             loose: None,
         };
         let (tile, programs) = plan(m, groups, &need);

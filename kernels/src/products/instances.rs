@@ -6,7 +6,9 @@ use super::any_rows::AnyTile;
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;
 use super::few_tiles::FewTile;
+use super::options::Precision;
 use super::plan::{Loose, Need};
+use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 
 /// A kernel of this module, by its tile.
@@ -22,6 +24,8 @@ pub enum Instance {
     Split(SplitTile),
     /// [`any_rows`](super::any_rows::any_rows).
     Any(AnyTile),
+    /// [`precise`](super::precise::precise).
+    Precise(PreciseTile),
 }
 
 /// Tiles of `dense`: warpgroups, rows of each, columns, stages.
@@ -99,6 +103,9 @@ const WAVE_PAIRS: [[usize; 3]; 6] = [
 /// Tiles of `split_k` by pairs.
 const SPLIT_PAIRS: [[usize; 3]; 3] = [[2, 128, 7], [2, 256, 4], [1, 128, 9]];
 
+/// Tiles of `precise`: warpgroups, columns, stages, stages of small parts of B.
+const PRECISE: [[usize; 4]; 4] = [[2, 128, 5, 2], [2, 160, 4, 2], [2, 64, 6, 3], [2, 32, 8, 4]];
+
 /// How many instances are not of `split_k`, `one_wave`, `any_rows` and of pairs.
 const WHOLE: usize = MANY.len() + FEW.len() * CLUSTERS.len();
 
@@ -114,12 +121,15 @@ const ALONE: usize = MAPPED + ANY.len();
 /// How many are not of `one_wave` and `split_k` by pairs.
 const OF_MANY: usize = ALONE + MANY_PAIRS.len();
 
-/// How many are not of `split_k` by pairs.
+/// How many are not of `split_k` by pairs and of `precise`.
 const OF_WAVE: usize = OF_MANY + WAVE_PAIRS.len();
 
+/// How many are not of `precise`.
+const ROUNDED: usize = OF_WAVE + SPLIT_PAIRS.len();
+
 /// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; OF_WAVE + SPLIT_PAIRS.len()] = {
-    let mut all = [Instance::Many(ManyTile::of(MANY[0])); OF_WAVE + SPLIT_PAIRS.len()];
+pub const INSTANCES: [Instance; ROUNDED + PRECISE.len()] = {
+    let mut all = [Instance::Many(ManyTile::of(MANY[0])); ROUNDED + PRECISE.len()];
     let mut at = 0;
     while at < MANY.len() {
         all[at] = Instance::Many(ManyTile::of(MANY[at]));
@@ -163,8 +173,12 @@ pub const INSTANCES: [Instance; OF_WAVE + SPLIT_PAIRS.len()] = {
         all[at] = Instance::Wave(wave(WAVE_PAIRS[at - OF_MANY]).by_pairs());
         at += 1;
     }
-    while at < all.len() {
+    while at < ROUNDED {
         all[at] = Instance::Split(SplitTile::of(SPLIT_PAIRS[at - OF_WAVE]).by_pairs());
+        at += 1;
+    }
+    while at < all.len() {
+        all[at] = Instance::Precise(PreciseTile::of(PRECISE[at - ROUNDED]));
         at += 1;
     }
     all
@@ -184,6 +198,9 @@ impl Instance {
             let are_shared = need.batches == 1 && !b && need.size[0] > rows;
             fits(a, rows) && fits(b, columns) && (ctas == 1 || are_shared)
         };
+        if matches!(self, Instance::Precise(_)) != (need.precision == Precision::Tf32x3) {
+            return None;
+        }
         match self {
             Instance::Many(tile) => {
                 // Results are staged, and those of 4 bytes take the room of a stage or more.
@@ -200,7 +217,7 @@ impl Instance {
                 let is_able = need.element_bytes[1] <= 2 && takes(tile.shape(), tile.ctas);
                 is_able.then_some(self)
             }
-            Instance::Few(_) => Some(self),
+            Instance::Few(_) | Instance::Precise(_) => Some(self),
             Instance::Split(tile) => {
                 let is_able = need.batches == 1 && takes(tile.shape(), tile.ctas);
                 is_able.then_some(self)
@@ -242,6 +259,10 @@ impl fmt::Display for Instance {
             Instance::Split(tile) => {
                 let ([rows, columns], pairs) = (tile.shape(), by_pairs(tile.ctas));
                 write!(f, "{rows}x{columns} in parts along K{pairs}")
+            }
+            Instance::Precise(tile) => {
+                let [rows, columns] = tile.shape();
+                write!(f, "{rows}x{columns} by three products of tf32")
             }
             Instance::Any(tile) => {
                 let [rows, columns] = tile.shape();

@@ -5,6 +5,17 @@ use tilekit::{Buffer, TensorView};
 
 use super::epilogue::{Activation, Axis, Scales, Standard};
 
+/// How exactly f32 is multiplied on tensor cores, which have no f32. Sums are f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// Operands are rounded to tf32, 11 bits: the error of a product is up to 2^-11 of it for each of them.
+    #[default]
+    Tf32,
+    /// Operands of 22 bits, by three products of tf32 (3xtf32): the error of a result is below 1e-6 of the sum of magnitudes of its products, near that of f32, at a third of the rate. Rows and columns with infinities come out as NaN, and
+    /// numbers from 3.402e38 on count as infinities.
+    Tf32x3,
+}
+
 /// `C = activation(alpha · scales of A · scales of B · A·B + bias + beta · source)`. The default is the product alone.
 #[derive(Clone, Copy)]
 pub struct Options<'a, O> {
@@ -22,6 +33,8 @@ pub struct Options<'a, O> {
     pub bias: Option<(&'a Buffer<O>, Axis)>,
     /// What happens in the end.
     pub activation: Activation,
+    /// How exactly f32 is multiplied. Other types have no choice, and neither have products of groups.
+    pub precision: Precision,
 }
 
 impl<O> Default for Options<'_, O> {
@@ -34,6 +47,7 @@ impl<O> Default for Options<'_, O> {
             b_scales: None,
             bias: None,
             activation: Activation::None,
+            precision: Precision::Tf32,
         }
     }
 }

@@ -6,10 +6,12 @@ use super::dense::ManyTile;
 pub use super::factor::MULTIPROCESSORS;
 use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use super::instances::{INSTANCES, Instance};
+use super::options::Precision;
+use super::precise::PreciseTile;
 use super::split_k::{MOST_PARTS, SplitTile};
 use super::times::{
-    any_microseconds, copy_microseconds, few_microseconds, many_microseconds, split_microseconds,
-    wave_microseconds,
+    any_microseconds, copy_microseconds, few_microseconds, many_microseconds, precise_microseconds,
+    split_microseconds, wave_microseconds,
 };
 pub(crate) use super::times::{resident, step_cycles};
 
@@ -24,6 +26,8 @@ pub struct Need {
     pub element_bytes: [usize; 2],
     /// Elements of A follow each other along M, those of B along N.
     pub is_mn_major: [bool; 2],
+    /// How exactly f32 is multiplied.
+    pub precision: Precision,
     /// How matrices lie that no tensor map takes; none where those that need it are copied whatever computes it, and where none needs it.
     pub loose: Option<Loose>,
 }
@@ -47,6 +51,7 @@ impl Need {
             batches: 1,
             element_bytes: [2, 2],
             is_mn_major: [false; 2],
+            precision: Precision::Tf32,
             loose: None,
         }
     }
@@ -138,6 +143,7 @@ impl Plan {
                 }
             }
             Instance::Split(tile) => of_split(instance, tile, need),
+            Instance::Precise(tile) => of_precise(instance, tile, need),
         }
     }
 
@@ -188,6 +194,10 @@ impl Plan {
                 let along_m = m.div_ceil(rows).next_multiple_of(tile.ctas);
                 along_m * n.div_ceil(columns) * need.batches
             }
+            Instance::Precise(tile) => {
+                let [rows, columns] = tile.shape();
+                m.div_ceil(rows) * n.div_ceil(columns) * need.batches
+            }
             Instance::Few(_) | Instance::Wave(_) | Instance::Any(_) => self.grid.iter().product(),
             Instance::Split(tile) => Division::of(tile, need).programs(),
         };
@@ -215,6 +225,24 @@ fn of_split(instance: Instance, tile: SplitTile, need: &Need) -> Plan {
         instance,
         grid: [divided.programs(), 1, 1],
         microseconds,
+    }
+}
+
+fn of_precise(instance: Instance, tile: PreciseTile, need: &Need) -> Plan {
+    let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
+    let of_one = m.div_ceil(rows) * n.div_ceil(columns);
+    let tiles = of_one * need.batches;
+    // The programs of a product of a batch, which have its tiles to themselves.
+    let waves = tiles.div_ceil(MULTIPROCESSORS).max(1);
+    let programs = of_one.div_ceil(waves);
+    Plan {
+        instance,
+        grid: [programs, 1, need.batches],
+        microseconds: precise_microseconds(
+            tile,
+            [of_one.div_ceil(programs.max(1)), programs],
+            need,
+        ),
     }
 }
 

@@ -7,6 +7,7 @@ use super::any_rows::AnyTile;
 use super::factor::{INSTRUCTION_ROWS, MULTIPROCESSORS, STAGE_BYTES, UNIT_BYTES};
 use super::few_tiles::FewTile;
 use super::plan::{Division, Loose, Need};
+use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 
 /// Rows of a tile in instructions of `wgmma`, and its columns in units of 8, at most.
@@ -184,6 +185,29 @@ pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need
     let l2_bytes = (tiles * parts * each) as f64 * stage;
     let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
     of_pairs(ctas, need) * together(cycles / 1.8e3, memory)
+}
+
+/// Of so many tiles of each program, and so many programs of each product. A model of what bounds it; its constants are not fitted to measured times.
+pub(super) fn precise_microseconds(
+    tile: PreciseTile,
+    [tiles, programs]: [usize; 2],
+    need: &Need,
+) -> f64 {
+    let ([rows, columns], steps) = (tile.shape(), need.steps() as f64);
+    let (area, stage) = ((rows * columns) as f64, (rows + columns) as f64 * 128.0);
+    // Three products, or what shared memory moves for them, 128 bytes a cycle: B for each of the products of 64 rows, A once, what TMA stores, and B and its small parts once.
+    let of_b = columns as f64 * 128.0;
+    let moved = 3.0 * tile.groups as f64 * of_b + rows as f64 * 128.0 + stage + 2.0 * of_b;
+    let step = (3.0 * step_cycles([rows, columns]))
+        .max(moved / 128.0)
+        .max(lines(need) * stage / 95.0);
+    let all = programs * need.batches;
+    let waves = (tiles * all.div_ceil(MULTIPROCESSORS)) as f64;
+    let cycles = 12000.0 + waves * (steps * step + 1500.0 + area * 0.1);
+    let share = all.min(MULTIPROCESSORS) as f64 / MULTIPROCESSORS as f64;
+    let l2_bytes = (tiles * all) as f64 * steps * stage;
+    let memory = memory_microseconds(need, l2_bytes) + 3.4;
+    (cycles / clock(share)).max(memory)
 }
 
 /// Microseconds of copies that tensor maps ask for: one launch for both operands, and one for the result.

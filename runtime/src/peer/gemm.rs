@@ -38,6 +38,14 @@ pub struct Gemm {
     size: Option<[usize; 3]>,
     scales: Option<Arc<[Scale; 2]>>,
     is_timed_only: bool,
+    inputs: F32Inputs,
+}
+
+/// How a library multiplies inputs in `f32`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum F32Inputs {
+    RoundedToTf32,
+    AsTheyAre,
 }
 
 /// A number that an operand is multiplied by, which lies in memory.
@@ -88,7 +96,15 @@ impl Gemm {
             size: None,
             scales: None,
             is_timed_only: false,
+            inputs: F32Inputs::RoundedToTf32,
         }
+    }
+
+    /// Products of `f32` are those of `f32`, and not of TF32: of cuBLAS `CUBLAS_COMPUTE_32F_PEDANTIC`, which takes no tensor cores.
+    #[must_use]
+    pub fn in_f32(mut self) -> Gemm {
+        self.inputs = F32Inputs::AsTheyAre;
+        self
     }
 
     /// The kernel does more than the product, such as an epilogue: a library is timed beside it, and its results are not
@@ -182,18 +198,20 @@ impl Gemm {
     /// How far a result may be from the reference, or two results from each other, element by element: half an ulp of
     /// the output's type for each rounding, and what sums of `K` products of numbers around 1 lose, with room: `K`·2⁻¹⁷
     /// in `f32`, `K`·2⁻¹² where fp8 is summed in fewer bits. Operands in `f32` become TF32, each by up to 2⁻¹⁰ of itself:
-    /// that is `√K`·2⁻⁸. Scales scale this too. Integers are exact.
+    /// that is `√K`·2⁻⁸; [in `f32`](Gemm::in_f32), where a library adds one product after the other, `K`·2⁻²¹. Scales scale this too. Integers are exact.
     pub fn tolerance(&self) -> Tolerance {
         let terms = self.extents().map_or(0, |([_, _, k], _)| k) as f64;
         let absolute = match self.a.dtype {
             DType::I8 | DType::U8 => return Tolerance::Exactly,
             DType::E4m3 | DType::E5m2 => terms * 2f64.powi(-12),
             DType::F64 => terms * 2f64.powi(-46),
+            DType::F32 if self.inputs == F32Inputs::AsTheyAre => terms * 2f64.powi(-21),
             DType::F32 => terms.sqrt() * 2f64.powi(-8),
             _ => terms * 2f64.powi(-17),
         };
         let relative = match self.c.dtype {
             DType::Bf16 => 2f64.powi(-7),
+            DType::F32 if self.inputs == F32Inputs::AsTheyAre => 2f64.powi(-20),
             // An operand that is cut off is always smaller, and so is the sum.
             _ if self.a.dtype == DType::F32 => 2f64.powi(-9),
             DType::F16 => 2f64.powi(-10),
@@ -260,7 +278,11 @@ impl Gemm {
     /// transpose.
     pub(super) fn column_major(&self) -> Result<ColumnMajor, String> {
         let ([m, n, k], [a, b, c]) = self.extents()?;
-        let types = Types::of(self.a.dtype, self.b.dtype, self.c.dtype)?;
+        let mut types = Types::of(self.a.dtype, self.b.dtype, self.c.dtype)?;
+        if self.inputs == F32Inputs::AsTheyAre && self.a.dtype == DType::F32 {
+            // CUBLAS_COMPUTE_32F_PEDANTIC
+            types.compute = 69;
+        }
         Ok(ColumnMajor {
             rows: n,
             columns: m,
@@ -491,6 +513,19 @@ mod tests {
         };
         assert!((absolute(&scaled) - 1.5 * absolute(&gemm)).abs() < 1e-12);
         assert!(scaled.is_scaled() && !gemm.is_scaled());
+    }
+
+    #[test]
+    fn products_of_f32_are_of_tf32_or_of_f32() {
+        let mut case = Case::new("k", Sizes::default(), Mode::Describe).expect("a case");
+        let a = case.normal::<f32>("a", [4, 1024]);
+        let gemm = Gemm::new(&a, &a, &case.output::<f32>("c", [4, 4])).transposed_b();
+        let compute = |gemm: &Gemm| gemm.column_major().expect("shapes fit").types.compute;
+        let exact = gemm.clone().in_f32();
+        assert_eq!((compute(&gemm), compute(&exact)), (77, 69));
+        // An error of 2^-10 of the square root of K is one of tf32.
+        let is_off = |gemm: &Gemm| gemm.tolerance().judge(32.0 + 2f64.powi(-5), 32.0, 0).1;
+        assert!(!is_off(&gemm) && is_off(&exact));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct Printed {
     pub text: String,
 }
 
-/// What the attribute of a kernel says, for one instance: numbers as they are said, which [`begin_kernel`] checks.
+/// What the attribute of a kernel says, for one instance: numbers as they are said, which are checked when the kernel begins.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelHead {
     /// The function's name.

@@ -14,6 +14,7 @@ use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Stand
 use crate::products::factor::{ResultOf, unit};
 use crate::products::form::{Form, Side};
 use crate::products::instances::{INSTANCES, Instance};
+use crate::products::options::Precision;
 use crate::products::plan::{Need, Plan};
 
 /// How B lies, and C.
@@ -164,6 +165,7 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             batches: 1,
             element_bytes: [size_of::<T>(), size_of::<O>()],
             is_mn_major: [false; 2],
+            precision: Precision::Tf32,
             loose: None,
         };
         let plans = INSTANCES.map(|instance| Plan::able(instance, &need));

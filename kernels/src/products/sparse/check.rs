@@ -2,7 +2,9 @@
 
 use super::plan::{SparseCallPlan, SparsePlan};
 use super::{SparseMatrix, SparseOperand};
-use crate::products::check::{Taken, View, check_numbers, check_result, check_source, copies_of};
+use crate::products::check::{
+    Taken, View, check_numbers, check_precision, check_result, check_source, copies_of,
+};
 use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
@@ -52,6 +54,7 @@ impl SparseCall {
         });
         let source = source.transpose()?;
         check_numbers(options, [m, n])?;
+        check_precision::<T, O>(options, None)?;
         let in_rows = |matrix: Matrix| matrix.in_rows(element_bytes).is_some();
         let is_turned = !in_rows(result) && in_rows(result.transposed());
         let turned = |matrix: Matrix| {

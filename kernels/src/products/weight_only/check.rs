@@ -5,7 +5,9 @@ use tilekit::prelude::DeviceElement;
 use super::decode::Unquantised;
 use super::packed::PackedWeights;
 use super::plan::{WeightCallPlan, WeightPlan, WeightTile};
-use crate::products::check::{Taken, View, check_numbers, check_result, check_source, copies_of};
+use crate::products::check::{
+    Taken, View, check_numbers, check_precision, check_result, check_source, copies_of,
+};
 use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
@@ -55,6 +57,7 @@ impl WeightCall {
         });
         let source = source.transpose()?;
         check_numbers(options, [m, n])?;
+        check_precision::<T, O>(options, None)?;
         let plan = (m > 0 && n > 0 && k > 0)
             .then(|| WeightPlan::best([m, n, k], weights.format(), size_of::<O>()));
         Ok(WeightCall {

@@ -1,0 +1,282 @@
+//! Products of f32 by three products of tf32 (3xtf32), with an error near that of f32: a persistent kernel, warp-specialized.
+//!
+//! Each operand is a large part of 11 bits and a small one, what is left of it: large times large is added to small times large and large times small. Only
+//! the small part of B costs shared memory. The tensor cores read the upper 19 bits of what they are given, so that B as TMA loads it is the large part of B; a warpgroup
+//! subtracts that and stores what is left, as the third tile of a stage. A goes through registers, where each warpgroup splits its own rows.
+//!
+//! The products of a step begin at zero and are added in f32: the tensor cores round each sum towards 0, which over many steps would cost what the small parts gain.
+
+use std::fmt;
+
+use tilekit::prelude::*;
+
+use super::dense::{Tiles, rows_of_group};
+use super::ending::Ending;
+use super::epilogue::{Data, Epilogue};
+use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
+use super::form::{Form, Source};
+
+/// A tile of [`precise`]: `[groups * 64, columns]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PreciseTile {
+    /// Consumer warpgroups.
+    pub groups: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Stages of the ring of A and B.
+    pub stages: usize,
+    /// Stages of the ring of small parts of B.
+    pub rests: usize,
+}
+
+impl PreciseTile {
+    /// Of warpgroups, columns, stages of A and B and stages of small parts.
+    pub const fn of([groups, columns, stages, rests]: [usize; 4]) -> Self {
+        PreciseTile {
+            groups,
+            columns,
+            stages,
+            rests,
+        }
+    }
+
+    /// Rows and columns.
+    pub fn shape(self) -> [usize; 2] {
+        [self.groups * INSTRUCTION_ROWS, self.columns]
+    }
+
+    /// Registers of a thread that multiplies, of one that splits B, and of one that loads.
+    fn registers(self) -> [u32; 3] {
+        if self.columns > 128 {
+            [208, 56, 40]
+        } else {
+            [200, 72, 40]
+        }
+    }
+
+    /// Parts of a stage of B that are split one after the other, each stored behind a barrier: as few as fit the registers.
+    fn splits(self) -> usize {
+        if self.columns > 128 { 2 } else { 1 }
+    }
+}
+
+impl fmt::Display for PreciseTile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PreciseTile {
+            groups,
+            columns,
+            stages,
+            rests,
+        } = self;
+        write!(f, "{groups}x{columns}x{stages}x{rests}")
+    }
+}
+
+/// Columns that are stored at a time: what an epilogue reads for all of a tile does not fit the registers beside the sums.
+const STORED: usize = 32;
+
+/// What the upper 19 bits leave of each element, as tf32. NaN of infinities and of NaN.
+#[track_caller]
+fn rest(x: Tensor<f32>) -> Tensor<f32> {
+    let read = (x.bitcast::<u32>() & 0xffff_e000_u32).bitcast::<f32>();
+    let (rest, _) = (x - read).tf32_parts();
+    rest
+}
+
+/// Rings of what is multiplied, and where it comes from.
+#[derive(Clone, Copy)]
+struct Rings<T> {
+    tile: PreciseTile,
+    a: Source<T>,
+    b: Source<T>,
+    loaded: Pipeline<(Smem<T>, Smem<T>)>,
+    /// Small parts of B.
+    rests: Pipeline<Smem<f32>>,
+    /// Steps along K.
+    steps: Scalar<i32>,
+}
+
+impl<T: Operand> Rings<T> {
+    #[track_caller]
+    fn new(tile: PreciseTile, a: Source<T>, b: Source<T>, k: Scalar<i32>) -> Self {
+        let tiles = (a.alloc(tile.stages), b.alloc(tile.stages));
+        // Those that multiply, and the one that splits B.
+        let readers = Consumers::warpgroups(tile.groups + 1);
+        let loaded = Pipeline::new(tiles, Producers::Tma, readers);
+        let small = Smem::alloc([tile.rests, tile.columns, depth::<f32>()], Nvmma::B128);
+        let stores = Producers::Stores { warps: 4 };
+        let rests = Pipeline::new(small, stores, Consumers::warpgroups(tile.groups));
+        Rings {
+            tile,
+            a,
+            b,
+            loaded,
+            rests,
+            steps: steps_along(k, depth::<f32>()),
+        }
+    }
+
+    /// A tile of B as it was loaded, `[columns, K]`.
+    #[track_caller]
+    fn columns(self, of_b: Smem<T>) -> Smem<f32> {
+        T::as_f32(self.b.by_rows(of_b))
+    }
+
+    /// The sums of the rows of warpgroup `group`, and the first stages of the next tile.
+    #[device]
+    fn sums(
+        self,
+        group: usize,
+        [mut at, mut from]: [PipelineState; 2],
+    ) -> (Tensor<f32>, [PipelineState; 2]) {
+        let own = group * INSTRUCTION_ROWS..(group + 1) * INSTRUCTION_ROWS;
+        let columns = self.tile.columns;
+        let layout = Wgmma::new([4, 1], [INSTRUCTION_ROWS, columns, 8]);
+        let mut sums = zeros::<f32>([INSTRUCTION_ROWS, columns], layout.clone());
+        for _ in range(0, self.steps) {
+            let whole = self.loaded.consumer_wait(at);
+            let (of_a, of_b) = whole.tiles;
+            let of_a = T::as_f32(self.a.by_rows(of_a)).slice(0, own.clone());
+            let large_b = self.columns(of_b).transpose();
+            let (large, small) = of_a
+                .load(DotOperand::new(0, layout.clone(), 1))
+                .tf32_parts();
+            let products = Accumulator::from_tensor(zeros_like(sums)).tf32();
+            let products = products.mma(small, large_b);
+            // The small parts are there a little later.
+            let rest = self.rests.consumer_wait(from);
+            let products = products.mma(large, rest.tiles.transpose());
+            sums += products.mma(large, large_b).wait_all();
+            from = self.rests.consumer_release(rest).advance();
+            at = self.loaded.consumer_release(whole).advance();
+        }
+        (sums, [at, from])
+    }
+
+    /// Stores the small parts of B of a tile, and gives the first stages of the next.
+    #[device]
+    fn split(self, [mut from, mut to]: [PipelineState; 2]) -> [PipelineState; 2] {
+        let along_rows = Blocked::new([1, 4], [4, 8], [4, 1], [1, 0]);
+        for _ in range(0, self.steps) {
+            let whole = self.loaded.consumer_wait(from);
+            let small = self.rests.producer_acquire(to);
+            let (_, of_b) = whole.tiles;
+            let of_b = self.columns(of_b);
+            let rows = self.tile.columns / self.tile.splits();
+            for first in (0..self.tile.columns).step_by(rows) {
+                let part = of_b.slice(0, first..first + rows).load(along_rows.clone());
+                let place = small.tiles.slice(0, first..first + rows);
+                place.store(rest(part));
+            }
+            to = self.rests.commit(small).advance();
+            from = self.loaded.consumer_release(whole).advance();
+        }
+        [from, to]
+    }
+}
+
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, of which the grid has one along z. Operands are f32, contiguous along K. Element
+/// `[i, j]` of the result is at `out + i * stride + j`. A row or column with an infinity comes out as NaN.
+#[kernel(warps = 4, min_ctas_per_sm = 1)]
+pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<PreciseTile, E>,
+    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
+    a: TensorMap<T>,
+    #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
+    b: TensorMap<T>,
+    out: Ptr<O>,
+    #[multiple_of(unit::<O>())] stride: i32,
+    #[multiple_of(unit::<O>())] batch_stride: i64,
+    m: i32,
+    n: i32,
+    k: i32,
+    alpha: f32,
+    beta: f32,
+    source: Ptr<O>,
+    #[multiple_of(unit::<O>())] source_pitch: i32,
+    #[multiple_of(unit::<O>())] source_batch: i64,
+    bias: Ptr<O>,
+    a_scales: Ptr<f32>,
+    b_scales: Ptr<f32>,
+) {
+    launch_dependents();
+    let tile = form.tile;
+    let [rows, columns] = tile.shape();
+    let a = Source::new(a, form.sides[0], rows);
+    let b = Source::new(b, form.sides[1], columns);
+    let rings = Rings::new(tile, a, b, k);
+    let tiles = Tiles {
+        of_product: GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape())),
+        batches: scalar(1),
+        is_batched: false,
+        ctas: 1,
+    };
+    let batch = if form.is_batched {
+        program_id(2)
+    } else {
+        scalar(0)
+    };
+    let ending = Ending {
+        epilogue: form.epilogue,
+        columns,
+        ctas: 1,
+        turned: false,
+        is_batched: form.is_batched,
+        out,
+        stride,
+        batch_stride,
+        size: [m, n],
+        batch,
+        data: Data {
+            alpha,
+            beta,
+            source,
+            source_pitch,
+            source_batch,
+            bias,
+            scales: [a_scales, b_scales],
+        },
+    };
+
+    let multiply = |group: usize| {
+        let mut at = [rings.loaded.start(), rings.rests.start()];
+        for number in tiles.of_program() {
+            let (sums, next) = rings.sums(group, at);
+            at = next;
+            let [_, row, column] = tiles.place(number);
+            let [row, column] = [row * rows + group * INSTRUCTION_ROWS, column * columns];
+            for first in (0..columns).step_by(STORED) {
+                let part = sums.slice(1, first..first + STORED);
+                ending.store_rows([row, column + first], part);
+            }
+        }
+    };
+    let split = || {
+        let mut at = [rings.loaded.start(), rings.rests.start()];
+        for _ in tiles.of_program() {
+            at = rings.split(at);
+        }
+    };
+    let load = || {
+        launch_wait();
+        let mut at = rings.loaded.start();
+        for number in tiles.of_program() {
+            let [_, row, column] = tiles.place(number);
+            for step in range(0, rings.steps) {
+                let stage = rings.loaded.producer_acquire(at);
+                let (of_a, of_b) = stage.tiles;
+                a.load([batch, row * rows, step], of_a, stage.full);
+                b.load([batch, column * columns, step], of_b, stage.full);
+                at = rings.loaded.commit(stage).advance();
+            }
+        }
+    };
+    let [of_consumers, of_splitters, of_others] = tile.registers();
+    warp_specialize()
+        .registers(of_consumers)
+        .main(|| multiply(0))
+        .workers(1..tile.groups, Warps(4).registers(of_consumers), multiply)
+        .worker(Warps(4).registers(of_splitters), split)
+        .worker(Warps(1).registers(of_others), load)
+        .run();
+}

@@ -1,0 +1,67 @@
+//! Cases of products of f32 by three products of tf32, against f64.
+
+use tilekit::prelude::*;
+
+use super::cases::{Lies, Product};
+use super::epilogue::{Activation, Axis, Plain, Scales, Standard};
+use super::epilogue_cases::standard;
+use super::form::Side;
+
+/// A product that is stored as it is.
+fn precise(case: &mut Case, product: Product<f32, f32>) -> CaseResult {
+    product
+        .precisely()
+        .compute_planned(case, Plain, |_, _, sum| sum)
+}
+
+/// Sums that cancel, of each instance: rings that wrap, edges of both dimensions, one step and less.
+#[case(sizes(
+    m = [136, 200, 65, 1, 128, 129, 64, 300, 1],
+    n = [264, 164, 136, 160, 65, 100, 1, 36, 1],
+    k = [200, 331, 72, 520, 232, 33, 584, 400, 1],
+    instance = [75, 75, 76, 76, 77, 77, 78, 78, 0],
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0]
+))]
+fn product_tf32x3(case: &mut Case) -> CaseResult {
+    let product = Product::new(case, Lies::ALONG_K);
+    precise(case, product)
+}
+
+/// Batches, of which either operand may be one for all.
+#[case(sizes(
+    m = [65, 130],
+    n = [68, 100],
+    k = [72, 36],
+    batches = [3, 2],
+    a_batched = [1, 0],
+    b_batched = [1, 1],
+    instance = [77, 0],
+    rivals = [0, 0]
+))]
+fn product_tf32x3_batched(case: &mut Case) -> CaseResult {
+    let side = |batched: &str| Side {
+        is_mn_major: false,
+        is_batched: case.size(batched) == 1,
+    };
+    let lies = Lies {
+        sides: [side("a_batched"), side("b_batched")],
+        batches: case.size("batches"),
+    };
+    let product = Product::new(case, lies);
+    precise(case, product)
+}
+
+/// All that an epilogue may add, in columns of which several parts are stored.
+#[case(sizes(m = [136, 1], n = [264, 5], k = [72, 40], instance = [75, 0], rivals = [0, 0]))]
+fn product_tf32x3_finished(case: &mut Case) -> CaseResult {
+    let epilogue = Standard {
+        scales: [Scales::Each, Scales::Each],
+        bias: Some(Axis::Columns),
+        has_source: true,
+        activation: Activation::Relu,
+    };
+    let product = Product::<f32, f32>::new(case, Lies::ALONG_K).precisely();
+    product.compute_planned(case, epilogue, move |p, at, sum| {
+        standard(p, epilogue, at, sum)
+    })
+}
