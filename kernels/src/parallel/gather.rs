@@ -19,11 +19,12 @@
 
 use tilekit::prelude::*;
 
-use crate::products::dense::{ManyTile, Multiply, Tiles, rows_of_group};
+use crate::products::dense::{ManyTile, Tiles, rows_of_group};
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth, unit};
 use crate::products::finished::Finished;
 use crate::products::form::{Form, Source, block_of, swizzle_of};
+use crate::products::ring::Ring;
 
 use super::mail::Mail;
 use super::pieces::Pieces;
@@ -85,7 +86,10 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
     );
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
-    let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let of_a = Source::new(a, form.sides[0], rows_of_tile);
+    let of_b = Source::new(b, form.sides[1], columns);
+    let multiplied = Ring::new(of_a, of_b, tile.stages, tile.groups);
+    let pipeline = multiplied.pipeline;
     let turns = Turns::of_warpgroups(tile.groups).with_buffers(1);
     let epilogue = EpilogueStore::alloc(c, turns);
     let ring = Smem::<T>::alloc([RING, PIECE_ROWS, depth::<T>()], a_pieces.layout());
@@ -102,20 +106,13 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
         is_batched: true,
         ctas: 1,
     };
-    let multiplied = Multiply {
-        pipeline,
-        tile,
-        a: Source::new(a, form.sides[0], rows_of_tile),
-        b: Source::new(b, form.sides[1], columns),
-        steps,
-    };
     // Tiles of rows of a rank, and flags of one of them.
     let (blocks, segments) = (cdiv(m, rows_of_tile), cdiv(steps, SEGMENT));
 
     let multiply = |part: usize| {
         let (mut at, mut turn) = (pipeline.start(), epilogue.start());
         for number in tiles.of_program() {
-            let (sums, next) = multiplied.sums(part, at);
+            let (sums, next) = multiplied.sums(tile.rows_of(part), columns, || range(0, steps), at);
             at = next;
             turn = epilogue.fill_by(part, turn, |buffer| {
                 let [place, row, column] = tiles.place(number);

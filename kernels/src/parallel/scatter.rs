@@ -14,11 +14,12 @@
 
 use tilekit::prelude::*;
 
-use crate::products::dense::{ManyTile, Multiply, Tiles, rows_of_group};
+use crate::products::dense::{ManyTile, Tiles, rows_of_group};
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth, unit};
 use crate::products::finished::{Finished, store_by_columns};
 use crate::products::form::{Form, Source, block_of, swizzle_of};
+use crate::products::ring::Ring;
 
 use super::gather::flat;
 use super::mail::Mail;
@@ -72,7 +73,10 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
     );
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
-    let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let of_a = Source::new(a, form.sides[0], rows_of_tile);
+    let of_b = Source::new(b, form.sides[1], columns);
+    let multiplied = Ring::new(of_a, of_b, tile.stages, tile.groups);
+    let pipeline = multiplied.pipeline;
     let buffers = Smem::<T>::alloc(c.block().with_inserted(0, tile.groups as u32), c.layout());
     // A phase completes when a buffer may be filled, with what the rank before has of the tile in it, if it has something; when it is filled.
     let ready = Mbarriers::alloc(tile.groups, Arrivals(1)).labelled("ready");
@@ -85,13 +89,6 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
         ctas: 1,
     };
     let of_rank = tiles.of_product.count();
-    let multiplied = Multiply {
-        pipeline,
-        tile,
-        a: Source::new(a, form.sides[0], rows_of_tile),
-        b: Source::new(b, form.sides[1], columns),
-        steps,
-    };
     let bytes = tile.rows * columns;
     let send = |to: Scalar<i32>, sent: Scalar<i32>, buffer: Smem<T>, pause: Scalar<i32>| {
         mail.wait_begun(to);
@@ -112,7 +109,7 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
     let multiply = |part: usize| {
         let (mut at, mut parity) = (pipeline.start(), scalar(0));
         for number in tiles.of_program() {
-            let (sums, next) = multiplied.sums(part, at);
+            let (sums, next) = multiplied.sums(tile.rows_of(part), columns, || range(0, steps), at);
             at = next;
             ready.index(part).wait(parity);
             let buffer = buffer(part);
@@ -228,15 +225,8 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
             let [place, row, column] = tiles.place(number);
             let of_rows = mail.behind(place + 1);
             for step in range(0, steps) {
-                let stage = pipeline.producer_acquire(at);
-                let (of_a, of_b) = stage.tiles;
-                multiplied
-                    .a
-                    .load([of_rows, row * rows_of_tile, step], of_a, stage.full);
-                multiplied
-                    .b
-                    .load([scalar(0), column * columns, step], of_b, stage.full);
-                at = pipeline.commit(stage).advance();
+                let of_a = || [of_rows, row * rows_of_tile, step];
+                at = multiplied.load(at, || [of_a(), [scalar(0), column * columns, step]]);
             }
         }
     };

@@ -2,14 +2,15 @@
 //! warpgroups multiply some rows of a tile each, and a warp for each of them issues the TMA store of its rows, so that the next tile is
 //! loaded and multiplied while the last one is stored.
 
-use std::fmt;
+use std::{fmt, ops};
 
 use tilekit::prelude::*;
 
 use super::epilogue::{Data, Epilogue};
 use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth, unit};
 use super::finished::Finished;
-use super::form::{Form, Source, block_of, pipeline_of, swizzle_of};
+use super::form::{Form, Source, block_of, swizzle_of};
+use super::ring::Ring;
 
 /// CTAs of the clusters of instances by pairs.
 pub(super) const PAIR: usize = 2;
@@ -50,6 +51,11 @@ impl ManyTile {
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
         [self.groups * self.rows, self.columns]
+    }
+
+    /// The rows of a warpgroup.
+    pub(crate) fn rows_of(self, group: usize) -> ops::Range<usize> {
+        group * self.rows..(group + 1) * self.rows
     }
 
     /// Columns of B that a CTA loads.
@@ -143,42 +149,6 @@ impl Tiles {
     }
 }
 
-/// What consumers do with the stages of a tile.
-#[derive(Clone, Copy)]
-pub(crate) struct Multiply<T> {
-    pub(crate) pipeline: Pipeline<(Smem<T>, Smem<T>)>,
-    pub(crate) tile: ManyTile,
-    pub(crate) a: Source<T>,
-    pub(crate) b: Source<T>,
-    /// Steps along K.
-    pub(crate) steps: Scalar<i32>,
-}
-
-impl<T: Operand> Multiply<T> {
-    /// The sums of the rows of warpgroup `part`, and the first stage of the next tile.
-    #[device]
-    pub(crate) fn sums(
-        self,
-        part: usize,
-        mut at: PipelineState,
-    ) -> (Tensor<T::Sum>, PipelineState) {
-        let ManyTile { rows, columns, .. } = self.tile;
-        let mut acc = T::zeros([rows, columns], columns);
-        for _ in range(0, self.steps) {
-            let stage = self.pipeline.consumer_wait(at);
-            let (of_a, of_b) = stage.tiles;
-            let of_a = self
-                .a
-                .by_rows(of_a)
-                .slice(0, part * rows..(part + 1) * rows);
-            acc = acc.mma(of_a, self.b.by_rows(of_b).transpose()).wait(0);
-            at = self.pipeline.consumer_release(stage).advance();
-        }
-        let sums = acc.wait_all();
-        (sums, at)
-    }
-}
-
 /// The product, in tiles: each consumer warpgroup multiplies some rows of one. Edges need no code:
 /// TMA loads read zeros outside of a tensor, and TMA stores drop what is written there. `size` is M, N, K and the products of a batch. Without `data`, sums are stored as they are.
 #[device]
@@ -194,7 +164,7 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let ([rows_of_tile, columns], ctas) = (tile.shape(), tile.ctas);
     let a = Source::new(a, form.sides[0], rows_of_tile);
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
-    let pipeline = pipeline_of((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let ring = Ring::new(a, b, tile.stages, tile.groups);
     let turns = Turns::of_warpgroups(tile.groups).with_buffers(1);
     let epilogue = EpilogueStore::alloc(c, turns);
     let of_cluster = [ctas * rows_of_tile, columns];
@@ -206,18 +176,11 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         ctas,
     };
     let steps = steps_along(k, depth::<T>());
-    let multiplied = Multiply {
-        pipeline,
-        tile,
-        a,
-        b,
-        steps,
-    };
 
     let multiply = |part: usize| {
-        let (mut at, mut turn) = (pipeline.start(), epilogue.start());
+        let (mut at, mut turn) = (ring.pipeline.start(), epilogue.start());
         for number in tiles.of_program() {
-            let (sums, next) = multiplied.sums(part, at);
+            let (sums, next) = ring.sums(tile.rows_of(part), columns, || range(0, steps), at);
             at = next;
             let [batch, row, column] = tiles.place(number);
             let first = [row * rows_of_tile + part * tile.rows, column * columns];
@@ -250,20 +213,20 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         }
     };
     let load = || {
-        let mut at = pipeline.start();
+        let mut at = ring.pipeline.start();
         for number in tiles.of_program() {
             let [batch, row, column] = tiles.place(number);
             for step in range(0, steps) {
-                let stage = pipeline.producer_acquire(at);
-                let (of_a, of_b) = stage.tiles;
-                a.load([batch, row * rows_of_tile, step], of_a, stage.full);
-                b.load([batch, column * columns, step], of_b, stage.full);
-                at = pipeline.commit(stage).advance();
+                let place = || {
+                    [
+                        [batch, row * rows_of_tile, step],
+                        [batch, column * columns, step],
+                    ]
+                };
+                at = ring.load(at, place);
             }
         }
-        if ctas > 1 {
-            pipeline.producer_tail(at);
-        }
+        ring.end(at);
     };
     let [of_consumers, of_others] = tile.registers();
     warp_specialize()

@@ -8,6 +8,7 @@ use super::ending::{Ending, Finish};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::form::{Form, Side, Source};
+use super::ring::Ring;
 
 /// A tile of [`few_tiles`]: `[groups * 64, columns]`, of `ctas` CTAs along K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,11 +76,7 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     } = form.tile;
     let rows = groups * INSTRUCTION_ROWS;
     launch_dependents();
-    let batch = if form.is_batched {
-        program_id(2)
-    } else {
-        scalar(0)
-    };
+    let batch = form.batch();
     let data = Data {
         alpha,
         beta,
@@ -122,13 +119,14 @@ pub(crate) fn multiply_tile<T: Operand, O: ResultOf<T>, E: Finish<O>>(
         stages,
         ..
     } = tile;
-    let pipeline = Pipeline::tma((x, y), stages, Consumers::warpgroups(groups));
+    let x = Source::new(x, sides[0], groups * INSTRUCTION_ROWS);
+    let y = Source::new(y, sides[1], columns);
+    let ring = Ring::new(x, y, stages, groups);
+    let pipeline = ring.pipeline;
     let exchange = ending.exchange::<T::Sum>(groups);
     let rank = cluster_rank();
     let steps = steps_along(k, depth::<T>());
     let [row, column] = place();
-    let x = Source::new(x, sides[0], groups * INSTRUCTION_ROWS);
-    let y = Source::new(y, sides[1], columns);
 
     let multiply = |group: usize| {
         let ending = ending.begun();
@@ -138,9 +136,8 @@ pub(crate) fn multiply_tile<T: Operand, O: ResultOf<T>, E: Finish<O>>(
         let mut acc = T::zeros([INSTRUCTION_ROWS, columns], columns);
         for step in range(rank, steps).step(ctas) {
             let stage = pipeline.consumer_wait(at);
-            let (of_x, of_y) = stage.tiles;
-            let of_x = x.by_rows(of_x).slice(0, first..first + INSTRUCTION_ROWS);
-            acc = acc.mma(of_x, y.by_rows(of_y).transpose()).wait(1);
+            let rows = first..first + INSTRUCTION_ROWS;
+            acc = ring.multiply(acc, stage.tiles, rows).wait(1);
             let held = stage.hold();
             at = held.next();
             let done = std::mem::replace(&mut before, held);
@@ -152,11 +149,8 @@ pub(crate) fn multiply_tile<T: Operand, O: ResultOf<T>, E: Finish<O>>(
         launch_wait();
         let mut at = pipeline.start();
         for step in range(rank, steps).step(ctas) {
-            let stage = pipeline.producer_acquire(at);
-            let (of_x, of_y) = stage.tiles;
-            x.load([ending.batch, row, step], of_x, stage.full);
-            y.load([ending.batch, column, step], of_y, stage.full);
-            at = pipeline.commit(stage).advance();
+            let batch = ending.batch;
+            at = ring.load(at, || [[batch, row, step], [batch, column, step]]);
         }
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.

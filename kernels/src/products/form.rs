@@ -60,6 +60,16 @@ impl<I, E> Form<I, E> {
         }
     }
 
+    /// Which product of a batch a program computes, of a grid that has one along z.
+    #[track_caller]
+    pub(super) fn batch(&self) -> Scalar<i32> {
+        if self.is_batched {
+            program_id(2)
+        } else {
+            scalar(0)
+        }
+    }
+
     /// A and B exchanged.
     #[must_use]
     pub fn turned(self) -> Self {
@@ -93,24 +103,6 @@ impl<I: fmt::Display, E: super::epilogue::Named> fmt::Display for Form<I, E> {
             write!(f, "+{name}")
         }
     }
-}
-
-/// A ring of stages for two operands, which consumers of all CTAs that share one release to each of them.
-#[track_caller]
-pub(crate) fn pipeline_of<T: Element>(
-    (a, b): (Source<T>, Source<T>),
-    stages: usize,
-    consumers: Consumers,
-) -> Pipeline<(Smem<T>, Smem<T>)> {
-    let ctas = a.ctas.max(b.ctas);
-    if ctas == 1 {
-        return Pipeline::tma((a.map, b.map), stages, consumers);
-    }
-    let tiles = (a.alloc(stages), b.alloc(stages));
-    let pipeline = Pipeline::new(tiles, Producers::Tma, consumers.of_ctas(ctas));
-    // Others arrive at its mbarriers.
-    cluster_barrier_relaxed();
-    pipeline
 }
 
 /// The widest swizzle whose rows divide rows of `columns` elements.
@@ -180,6 +172,15 @@ impl<T: Element> Source<T> {
     /// The same rows in each of `ctas` CTAs, of one matrix along K; blocks of the map are as many of them as one CTA loads.
     pub(crate) fn shared_by(self, ctas: usize) -> Self {
         Source { ctas, ..self }
+    }
+
+    pub(crate) fn map(self) -> TensorMap<T> {
+        self.map
+    }
+
+    /// CTAs that share it.
+    pub(crate) fn ctas(self) -> usize {
+        self.ctas
     }
 
     /// Stages for what is loaded.

@@ -12,6 +12,7 @@ use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of};
 use super::instances::Instance;
 use super::plan::{MULTIPROCESSORS, Need, Plan};
+use super::ring::Ring;
 
 /// Tiles of [`grouped`]: warpgroups, rows of each, columns, and the most stages.
 const TILES: [[usize; 4]; 2] = [[2, 64, 256, 4], [2, 64, 128, 6]];
@@ -129,12 +130,12 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
 ) {
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
-    let pipeline = Pipeline::tma((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let a = Source::new(a, form.sides[0], rows_of_tile);
+    let b = Source::new(b, form.sides[1], columns);
+    let ring = Ring::new(a, b, tile.stages, tile.groups);
     let staging = Smem::<O>::alloc(c.block().with_inserted(0, tile.groups), c.layout());
     let tiles = RaggedTiles::new(offsets, groups, n, tile.shape());
     let steps = steps_along(k, depth::<T>());
-    let a = Source::new(a, form.sides[0], rows_of_tile);
-    let b = Source::new(b, form.sides[1], columns);
     // The first row and column of a tile.
     let place = |tile: RaggedTile| {
         let rows = tile.end_row() - tile.first_row();
@@ -148,19 +149,11 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     };
 
     let multiply = |part: usize| {
-        let rows = part * tile.rows..(part + 1) * tile.rows;
         let staging = staging.index(part);
-        let (mut at, mut now) = (pipeline.start(), tiles.start());
+        let (mut at, mut now) = (ring.pipeline.start(), tiles.start());
         while now.group() < groups {
-            let mut acc = T::zeros([tile.rows, columns], columns);
-            for _ in range(0, steps) {
-                let stage = pipeline.consumer_wait(at);
-                let (of_a, of_b) = stage.tiles;
-                let of_a = a.by_rows(of_a).slice(0, rows.clone());
-                acc = acc.mma(of_a, b.by_rows(of_b).transpose()).wait(0);
-                at = pipeline.consumer_release(stage).advance();
-            }
-            let sums = acc.wait_all();
+            let (sums, next) = ring.sums(tile.rows_of(part), columns, || range(0, steps), at);
+            at = next;
             let [row, column] = place(now);
             let first = row + part * tile.rows;
             let end = minimum(now.end_row(), m);
@@ -195,15 +188,12 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         tma_store_wait_read(0);
     };
     let load = || {
-        let (mut at, mut now) = (pipeline.start(), tiles.start());
+        let (mut at, mut now) = (ring.pipeline.start(), tiles.start());
         while now.group() < groups {
             let [row, column] = place(now);
             for step in range(0, steps) {
-                let stage = pipeline.producer_acquire(at);
-                let (of_a, of_b) = stage.tiles;
-                a.load([scalar(0), row, step], of_a, stage.full);
-                b.load([now.group(), column, step], of_b, stage.full);
-                at = pipeline.commit(stage).advance();
+                let of_a = || [scalar(0), row, step];
+                at = ring.load(at, || [of_a(), [now.group(), column, step]]);
             }
             now = tiles.next(now);
         }

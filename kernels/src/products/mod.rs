@@ -39,6 +39,7 @@ pub mod precise;
 mod precise_cases;
 pub mod repack;
 mod repack_cases;
+pub(crate) mod ring;
 pub mod sparse;
 pub mod split_k;
 mod times;

@@ -7,7 +7,8 @@ use super::dense::ManyTile;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf, depth, unit};
 use super::finished::Finished;
-use super::form::{Form, Source, block_of, pipeline_of, swizzle_of};
+use super::form::{Form, Source, block_of, swizzle_of};
+use super::ring::Ring;
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z. By clusters
 /// of several CTAs it is of one product, of B along K, and their number divides that of programs along M. The rows of the source are `source_pitch` elements apart. Results have
@@ -66,27 +67,22 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     } = form.tile;
     let a = Source::new(a, form.sides[0], groups * rows);
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
-    let pipeline = pipeline_of((a, b), stages, Consumers::warpgroups(groups));
+    let ring = Ring::new(a, b, stages, groups);
+    let pipeline = ring.pipeline;
     let steps = steps_along(k, depth::<T>());
     let [row, column] = [program_id(0) * (groups * rows), program_id(1) * columns];
-    let batch = if form.is_batched {
-        program_id(2)
-    } else {
-        scalar(0)
-    };
+    let batch = form.batch();
     // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
     let pending = if groups == 1 { 1 } else { 0 };
 
     let multiply = |group: usize| {
-        let own = group * rows..(group + 1) * rows;
+        let own = form.tile.rows_of(group);
         let mut at = pipeline.start();
         let mut before = pipeline.nothing_held(&at);
         let mut acc = T::zeros([rows, columns], columns);
         for step in range(0, steps) {
             let stage = pipeline.consumer_wait(at);
-            let (of_a, of_b) = stage.tiles;
-            let of_a = a.by_rows(of_a).slice(0, own.clone());
-            acc = acc.mma(of_a, b.by_rows(of_b).transpose()).wait(pending);
+            acc = ring.multiply(acc, stage.tiles, own.clone()).wait(pending);
             let held = stage.hold();
             at = held.next();
             let done = if pending == 0 {
@@ -133,15 +129,9 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         launch_wait();
         let mut at = pipeline.start();
         for step in range(0, steps) {
-            let stage = pipeline.producer_acquire(at);
-            let (of_a, of_b) = stage.tiles;
-            a.load([batch, row, step], of_a, stage.full);
-            b.load([batch, column, step], of_b, stage.full);
-            at = pipeline.commit(stage).advance();
+            at = ring.load(at, || [[batch, row, step], [batch, column, step]]);
         }
-        if ctas > 1 {
-            pipeline.producer_tail(at);
-        }
+        ring.end(at);
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
     warp_specialize()

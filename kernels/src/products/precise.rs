@@ -211,11 +211,7 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         is_batched: false,
         ctas: 1,
     };
-    let batch = if form.is_batched {
-        program_id(2)
-    } else {
-        scalar(0)
-    };
+    let batch = form.batch();
     let ending = Ending {
         epilogue: form.epilogue,
         columns,

@@ -12,7 +12,8 @@ use super::dense::{PAIR, rows_of_group, write_ctas};
 use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
-use super::form::{Form, Source, pipeline_of};
+use super::form::{Form, Source};
+use super::ring::Ring;
 
 /// A tile of [`split_k`]: `[groups * 64, columns]`, one of `ctas` of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -163,9 +164,7 @@ impl<S: Numeric> Exchange<S> {
 /// A product in parts of `each` steps along K, of which each tile has `count`.
 #[derive(Clone, Copy)]
 struct Parts<T: Operand> {
-    pipeline: Pipeline<(Smem<T>, Smem<T>)>,
-    a: Source<T>,
-    b: Source<T>,
+    ring: Ring<T>,
     order: GroupedRows,
     steps: Scalar<i32>,
     count: Scalar<i32>,
@@ -204,36 +203,22 @@ impl<T: Operand> Parts<T> {
     fn sums(
         self,
         (group, part): (usize, Scalar<i32>),
-        mut at: PipelineState,
+        at: PipelineState,
     ) -> (Tensor<T::Sum>, PipelineState) {
         let own = group * INSTRUCTION_ROWS..(group + 1) * INSTRUCTION_ROWS;
         let columns = self.exchange.tile.columns;
-        let mut acc = T::zeros([INSTRUCTION_ROWS, columns], columns);
-        for _ in self.of_part(part) {
-            let stage = self.pipeline.consumer_wait(at);
-            let (of_a, of_b) = stage.tiles;
-            let of_a = self.a.by_rows(of_a).slice(0, own.clone());
-            acc = acc.mma(of_a, self.b.by_rows(of_b).transpose()).wait(0);
-            at = self.pipeline.consumer_release(stage).advance();
-        }
-        (acc.wait_all(), at)
+        self.ring.sums(own, columns, || self.of_part(part), at)
     }
 }
 
 /// Multiplies, adds parts through memory, and gives `store` the sums of some rows with the row and column where they begin.  All programs run at a time.
 #[device]
 fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Tensor<T::Sum>)) {
-    let Parts {
-        pipeline,
-        a,
-        b,
-        exchange,
-        ..
-    } = of;
+    let Parts { ring, exchange, .. } = of;
     let (tile, tiles) = (exchange.tile, exchange.tiles);
     let [rows, columns] = tile.shape();
     let multiply = |group: usize| {
-        let mut at = pipeline.start();
+        let mut at = ring.pipeline.start();
         // The launch before may still read the workspace.
         launch_wait();
         for number in of.of_program() {
@@ -253,22 +238,17 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
         }
     };
     let load = || {
-        let mut at = pipeline.start();
+        let mut at = ring.pipeline.start();
         launch_wait();
         for number in of.of_program() {
             let (part, place) = (number / tiles, number % tiles);
             let [row, column] = of.place(place);
             for step in of.of_part(part) {
-                let stage = pipeline.producer_acquire(at);
-                let (of_a, of_b) = stage.tiles;
-                a.load([scalar(0), row * rows, step], of_a, stage.full);
-                b.load([scalar(0), column * columns, step], of_b, stage.full);
-                at = pipeline.commit(stage).advance();
+                let of_a = || [scalar(0), row * rows, step];
+                at = ring.load(at, || [of_a(), [scalar(0), column * columns, step]]);
             }
         }
-        if tile.ctas > 1 {
-            pipeline.producer_tail(at);
-        }
+        ring.end(at);
     };
     let [of_consumers, of_others] = REGISTERS;
     warp_specialize()
@@ -353,7 +333,7 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let ([rows, columns], ctas) = (tile.shape(), tile.ctas);
     let a = Source::new(a, form.sides[0], rows);
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
-    let pipeline = pipeline_of((a, b), tile.stages, Consumers::warpgroups(tile.groups));
+    let ring = Ring::new(a, b, tile.stages, tile.groups);
     let of_cluster = [ctas * rows, columns];
     let order = GroupedRows::new([m, n], of_cluster, rows_of_group(of_cluster));
     let (tiles, steps) = (tiles_of(order, ctas), steps_along(k, depth::<T>()));
@@ -378,9 +358,7 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         counts,
     };
     let parts = Parts {
-        pipeline,
-        a,
-        b,
+        ring,
         order,
         steps,
         count: parts,

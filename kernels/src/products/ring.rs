@@ -1,0 +1,88 @@
+//! The ring of stages that the operands of a product go through: what a producer loads, and what consumers multiply.
+
+use std::ops;
+
+use tilekit::prelude::*;
+
+use super::factor::Operand;
+use super::form::Source;
+
+/// Stages of tiles of A and B, and where these come from.
+#[derive(Clone, Copy)]
+pub(crate) struct Ring<T> {
+    pub(crate) pipeline: Pipeline<(Smem<T>, Smem<T>)>,
+    pub(crate) a: Source<T>,
+    pub(crate) b: Source<T>,
+}
+
+impl<T: Operand> Ring<T> {
+    /// Of so many stages, which consumers of all CTAs that share an operand release to each of them.
+    #[track_caller]
+    pub(crate) fn new(a: Source<T>, b: Source<T>, stages: usize, groups: usize) -> Self {
+        let consumers = Consumers::warpgroups(groups);
+        let ctas = a.ctas().max(b.ctas());
+        if ctas == 1 {
+            let pipeline = Pipeline::tma((a.map(), b.map()), stages, consumers);
+            return Ring { pipeline, a, b };
+        }
+        let tiles = (a.alloc(stages), b.alloc(stages));
+        let pipeline = Pipeline::new(tiles, Producers::Tma, consumers.of_ctas(ctas));
+        // Others arrive at its mbarriers.
+        cluster_barrier_relaxed();
+        Ring { pipeline, a, b }
+    }
+
+    /// Loads a stage of what `place` says of A and of B, the product of a batch, the row of M or N and the step along K, and gives the next stage.
+    #[track_caller]
+    pub(crate) fn load(
+        self,
+        at: PipelineState,
+        place: impl FnOnce() -> [[Scalar<i32>; 3]; 2],
+    ) -> PipelineState {
+        let stage = self.pipeline.producer_acquire(at);
+        let (of_a, of_b) = stage.tiles;
+        let [a, b] = place();
+        self.a.load(a, of_a, stage.full);
+        self.b.load(b, of_b, stage.full);
+        self.pipeline.commit(stage).advance()
+    }
+
+    /// Behind the last load: a CTA that others share an operand with does not end before they have released its stages.
+    #[track_caller]
+    pub(crate) fn end(self, at: PipelineState) {
+        if self.a.ctas().max(self.b.ctas()) > 1 {
+            self.pipeline.producer_tail(at);
+        }
+    }
+
+    /// Starts the products of `rows` of a stage.
+    #[track_caller]
+    pub(crate) fn multiply(
+        self,
+        sums: Accumulator<T::Sum>,
+        (of_a, of_b): (Smem<T>, Smem<T>),
+        rows: ops::Range<usize>,
+    ) -> Accumulator<T::Sum> {
+        let of_a = self.a.by_rows(of_a).slice(0, rows);
+        sums.mma(of_a, self.b.by_rows(of_b).transpose())
+    }
+
+    /// The sums of `rows` by all `columns` over the steps that `steps` gives, and the stage behind them. Each step is waited for: another warpgroup multiplies meanwhile.
+    #[device]
+    pub(crate) fn sums(
+        self,
+        rows: ops::Range<usize>,
+        columns: usize,
+        steps: impl FnOnce() -> Range<i32>,
+        mut at: PipelineState,
+    ) -> (Tensor<T::Sum>, PipelineState) {
+        let mut acc = T::zeros([rows.len(), columns], columns);
+        for _ in steps() {
+            let stage = self.pipeline.consumer_wait(at);
+            acc = self.multiply(acc, stage.tiles, rows.clone()).wait(0);
+            at = self.pipeline.consumer_release(stage).advance();
+        }
+        let sums = acc.wait_all();
+        (sums, at)
+    }
+}
