@@ -106,7 +106,7 @@ def of_deep_gemm(sets):
 
 def entered(shape, skew, sets, options):
     """The contestants of these groups whose results are right."""
-    stems = [p.stem for p in sorted(options.artefacts.glob(f"{PREFIX}*.json")) if p.stem.count("-") == PREFIX.count("-")]
+    stems = [p.stem for p in sorted(options.artefacts.glob(f"{PREFIX}*-b_batched.json"))]
     ways = [(stem[len(PREFIX):], lambda stem=stem: ours(options.artefacts, stem, sets)) for stem in stems]
     if deep_gemm and not options.check:
         ways.insert(0, ("deepgemm", lambda: of_deep_gemm(sets)))

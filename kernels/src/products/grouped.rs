@@ -32,7 +32,7 @@ pub(super) fn plan(rows: usize, groups: usize, need: &Need) -> (ManyTile, usize)
         batches: groups,
         ..*need
     };
-    let plans = TILES.into_iter().filter_map(fitted(need.element_bytes[1]));
+    let plans = tiles(need.element_bytes[1]);
     let plans = plans.map(|tile| (tile, Plan::of(Instance::Many(tile), &of_groups)));
     let (tile, _) = plans
         .min_by(|(_, x), (_, y)| x.microseconds.total_cmp(&y.microseconds))
@@ -41,6 +41,11 @@ pub(super) fn plan(rows: usize, groups: usize, need: &Need) -> (ManyTile, usize)
     let [of_tile, columns] = tile.shape();
     let tiles = (rows.div_ceil(of_tile) + groups) * need.size[1].div_ceil(columns);
     (tile, tiles.clamp(1, MULTIPROCESSORS))
+}
+
+/// The tiles that have room for results of so many bytes.
+pub(super) fn tiles(result_bytes: usize) -> impl Iterator<Item = ManyTile> {
+    TILES.into_iter().filter_map(fitted(result_bytes))
 }
 
 /// A tile with as many stages as there is room for beside results of so many bytes.

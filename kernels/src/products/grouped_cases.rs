@@ -6,7 +6,7 @@ use super::cases::tolerance;
 use super::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use super::factor::{Operand, ResultOf, unit};
 use super::form::{Form, Side};
-use super::grouped::{grouped, plan};
+use super::grouped::{grouped, plan, tiles};
 use super::options::Precision;
 use super::plan::Need;
 
@@ -76,7 +76,13 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
             precision: Precision::Tf32,
             loose: None,
         };
-        let (tile, programs) = plan(m, groups, &need);
+        let (planned, programs) = plan(m, groups, &need);
+        let tile = match case.size("tile") {
+            0 => planned,
+            number => tiles(size_of::<O>())
+                .nth(number - 1)
+                .expect("a case names a tile that has room for its results"),
+        };
         let of_b = Side {
             is_mn_major: false,
             is_batched: true,
@@ -143,7 +149,7 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
     }
 }
 
-/// Runs products of groups; `after` is what the epilogue makes of a sum, by group, row and column.
+/// Runs products of groups by the tile of that number, or by the model's plan if it is 0; `after` is what the epilogue makes of a sum, by group, row and column.
 fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     case: &mut Case,
     epilogue: E,
@@ -164,12 +170,12 @@ fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     Ok(())
 }
 
-#[case(sizes(groups = [1, 5, 3, 2], n = [128, 264, 8, 40], k = [128, 200, 8, 1], rows = [0, 0, 0, 1]))]
+#[case(sizes(groups = [1, 5, 3, 2, 3], n = [128, 264, 8, 40, 264], k = [128, 200, 8, 1, 264], rows = [0, 0, 0, 1, 0], tile = [0, 0, 0, 0, 1]))]
 fn product_grouped_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16, Plain>(case, Plain, |_, _, sum| sum)
 }
 
-#[case(sizes(groups = [5, 3], n = [264, 8], k = [208, 16], rows = [0, 0]))]
+#[case(sizes(groups = [5, 3], n = [264, 8], k = [208, 16], rows = [0, 0], tile = [0, 0]))]
 fn product_grouped_e4m3(case: &mut Case) -> CaseResult {
     let epilogue = Standard {
         scales: [Scales::Each, Scales::Each],
@@ -186,7 +192,7 @@ fn product_grouped_e4m3(case: &mut Case) -> CaseResult {
     })
 }
 
-#[case(sizes(groups = [4], n = [136], k = [72], rows = [0]))]
+#[case(sizes(groups = [4], n = [136], k = [72], rows = [0], tile = [0]))]
 fn product_grouped_f16_f32(case: &mut Case) -> CaseResult {
     product::<f16, f32, Plain>(case, Plain, |_, _, sum| sum)
 }
