@@ -13,6 +13,8 @@ mod call_any_rows;
 mod call_grouped;
 mod cases;
 pub(crate) mod check;
+pub mod cluster_tiles;
+mod cluster_tiles_cases;
 pub mod dense;
 pub mod dispatch;
 pub(crate) mod ending;

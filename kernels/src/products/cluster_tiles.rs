@@ -1,0 +1,225 @@
+//! Products of few rows and many columns, or the other way round, that one wave of tiles computes: a cluster of CTAs shares the operands of its tiles along both dimensions.
+//! Tiles may be exchanged, so that their columns, in steps of 8, are rows of C. Not among the instances that a plan chooses from (`instances.rs`): its time is not measured.
+
+use std::fmt;
+
+use tilekit::prelude::*;
+
+use super::ending::Ending;
+use super::epilogue::{Data, Epilogue};
+use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
+use super::form::Form;
+
+/// A tile of [`cluster_tiles`]: `[groups * 64, columns]`, beside others of its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClusterTile {
+    /// Tiles of a cluster along rows and along columns, powers of two.
+    pub along: [usize; 2],
+    /// Consumer warpgroups.
+    pub groups: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Stages of the ring.
+    pub stages: usize,
+    /// A and B are exchanged: rows of the tile are columns of C.
+    pub turned: bool,
+}
+
+/// Tiles that cases name, from 1: those that the model of times says are the fastest for the shapes of the survey below 0.97.
+pub const TILES: [ClusterTile; 7] = [
+    tile([2, 2], [3, 80, 5], true),
+    tile([2, 4], [3, 80, 5], true),
+    tile([2, 4], [1, 112, 8], false),
+    tile([2, 4], [1, 96, 9], false),
+    tile([2, 4], [1, 144, 7], false),
+    tile([4, 2], [1, 96, 9], true),
+    tile([1, 1], [1, 80, 10], true),
+];
+
+const fn tile(
+    along: [usize; 2],
+    [groups, columns, stages]: [usize; 3],
+    turned: bool,
+) -> ClusterTile {
+    ClusterTile {
+        along,
+        groups,
+        columns,
+        stages,
+        turned,
+    }
+}
+
+impl ClusterTile {
+    /// Rows and columns.
+    pub fn shape(self) -> [usize; 2] {
+        [self.groups * INSTRUCTION_ROWS, self.columns]
+    }
+
+    /// The grid for results of M by N.
+    pub fn grid(self, [m, n]: [usize; 2]) -> [usize; 2] {
+        let size = if self.turned { [n, m] } else { [m, n] };
+        let clusters = |axis: usize| size[axis].div_ceil(self.shape()[axis] * self.along[axis]);
+        [clusters(0) * self.ctas(), clusters(1)]
+    }
+
+    fn ctas(self) -> usize {
+        self.along[0] * self.along[1]
+    }
+
+    /// Rows of either operand that one CTA loads.
+    fn shares(self) -> [usize; 2] {
+        let ([rows, columns], [along_rows, along_columns]) = (self.shape(), self.along);
+        [rows / along_columns, columns / along_rows]
+    }
+}
+
+impl fmt::Display for ClusterTile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([rows, columns], [x, y]) = (self.shape(), self.along);
+        write!(f, "{x}x{y}x{rows}x{columns}x{}", self.stages)?;
+        f.write_str(if self.turned { "+turned" } else { "" })
+    }
+}
+
+/// `D[M, N] = X[M, K] · Y[N, K]ᵀ`, a tile for each CTA. CTAs of a cluster whose tiles are beside each other load a share of their rows of X each and multicast it, and those whose tiles are one above the
+/// other the same of Y. Element `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile at `out + j * stride + i`: the product with X and Y exchanged.
+#[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
+pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<ClusterTile, E>,
+    #[block([form.tile.shares()[0], depth::<T>()], Nvmma::B128)] x: TensorMap<T>,
+    #[block([form.tile.shares()[1], depth::<T>()], Nvmma::B128)] y: TensorMap<T>,
+    out: Ptr<O>,
+    #[multiple_of(unit::<O>())] stride: i32,
+    m: i32,
+    n: i32,
+    k: i32,
+    alpha: f32,
+    beta: f32,
+    source: Ptr<O>,
+    #[multiple_of(unit::<O>())] source_pitch: i32,
+    bias: Ptr<O>,
+    a_scales: Ptr<f32>,
+    b_scales: Ptr<f32>,
+) {
+    launch_dependents();
+    let tile = form.tile;
+    let ([rows, columns], [along_rows, along_columns]) = (tile.shape(), tile.along);
+    let buffers = (
+        Smem::<T>::alloc([tile.stages, rows, depth::<T>()], x.layout()),
+        Smem::<T>::alloc([tile.stages, columns, depth::<T>()], y.layout()),
+    );
+    let mut consumers = Consumers::warpgroups(tile.groups);
+    if tile.ctas() > 1 {
+        consumers = consumers.of_grid(tile.along);
+    }
+    let pipeline = Pipeline::new(buffers, Producers::Tma, consumers);
+    if tile.ctas() > 1 {
+        // Others arrive at its mbarriers.
+        cluster_barrier_relaxed();
+    }
+    let rank = cluster_rank();
+    let [cta_row, cta_column] = [rank / along_columns, rank % along_columns];
+    let row = (cluster_id(0) * along_rows + cta_row) * rows;
+    let column = (program_id(1) * along_columns + cta_column) * columns;
+    let steps = steps_along(k, depth::<T>());
+    let data = Data {
+        alpha,
+        beta,
+        source,
+        source_pitch,
+        source_batch: scalar(0_i64),
+        bias,
+        scales: [a_scales, b_scales],
+    };
+    let ending = Ending {
+        epilogue: form.epilogue,
+        columns,
+        ctas: 1,
+        turned: tile.turned,
+        is_batched: false,
+        out,
+        stride,
+        batch_stride: scalar(0_i64),
+        size: [m, n],
+        batch: scalar(0),
+        data,
+    };
+
+    let multiply = |group: usize| {
+        let ending = ending.begun();
+        let first = group * INSTRUCTION_ROWS;
+        let mut at = pipeline.start();
+        let mut before = pipeline.nothing_held(&at);
+        let mut acc = T::zeros([INSTRUCTION_ROWS, columns], columns);
+        for step in range(0, steps) {
+            let stage = pipeline.consumer_wait(at);
+            let (of_x, of_y) = stage.tiles;
+            let of_x = of_x.slice(0, first..first + INSTRUCTION_ROWS);
+            acc = acc.mma(of_x, of_y.transpose()).wait(1);
+            let held = stage.hold();
+            at = held.next();
+            let done = std::mem::replace(&mut before, held);
+            pipeline.consumer_release_when(step >= 1, done);
+        }
+        let sums = acc.wait_all();
+        if tile.ctas() > 1 {
+            // The producers of all CTAs wait for all stages before they end.
+            pipeline.consumer_release_when(steps > 0, before);
+        }
+        ending.store(None, group, [row + first, column], sums);
+    };
+    let load = || {
+        launch_wait();
+        // Ranks of a row of the cluster are neighbours, and those of a column `along_columns` apart.
+        let of_row = scalar((1 << along_columns) - 1) << (cta_row * along_columns);
+        let below = (0..along_rows).fold(0, |all, row| all | 1 << (row * along_columns));
+        let of_column = scalar(below) << cta_column;
+        let mut at = pipeline.start();
+        for step in range(0, steps) {
+            let stage = pipeline.producer_acquire(at);
+            let (of_x, of_y) = stage.tiles;
+            let full = stage.full;
+            load_share(
+                (x, of_x),
+                (along_columns, cta_column, of_row),
+                [row, step],
+                full,
+            );
+            load_share(
+                (y, of_y),
+                (along_rows, cta_row, of_column),
+                [column, step],
+                full,
+            );
+            at = pipeline.commit(stage).advance();
+        }
+        if tile.ctas() > 1 {
+            pipeline.producer_tail(at);
+        }
+    };
+    // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
+    warp_specialize()
+        .main(load)
+        .workers(0..tile.groups, Warps(4), multiply)
+        .run();
+}
+
+/// Loads this CTA's share of a stage's tile, that of number `share` among `count`, to all CTAs of `mask`.
+#[track_caller]
+fn load_share<T: Operand>(
+    (map, tile): (TensorMap<T>, Smem<T>),
+    (count, share, mask): (usize, Scalar<i32>, Scalar<i32>),
+    [first, step]: [Scalar<i32>; 2],
+    full: Mbarrier,
+) {
+    let along_k = step * depth::<T>();
+    if count == 1 {
+        map.load([first, along_k], tile, full);
+    } else {
+        let rows = map.block()[0] as usize;
+        let shares = tile.reinterpret::<T>([count, rows, depth::<T>()], map.layout());
+        let to_all = map.copy().multicast(mask);
+        to_all.load([first + share * rows, along_k], shares.index(share), full);
+    }
+}
