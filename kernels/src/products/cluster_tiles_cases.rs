@@ -51,10 +51,10 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
 
 /// Rings that wrap, clusters some of whose tiles are outside, edges of both dimensions.
 #[case(sizes(
-    m = [275, 156, 108, 40, 171, 392, 80, 1, 65],
-    n = [400, 720, 264, 776, 200, 130, 200, 1, 65],
-    k = [520, 840, 712, 72, 600, 1100, 776, 1, 8],
-    tile = [1, 2, 3, 4, 5, 6, 7, 1, 3]
+    m = [275, 156, 108, 40, 171, 392, 80, 1, 65, 171],
+    n = [400, 720, 264, 776, 200, 130, 200, 1, 65, 136],
+    k = [520, 840, 712, 72, 600, 1100, 776, 1, 8, 712],
+    tile = [1, 2, 3, 4, 5, 6, 7, 1, 3, 8]
 ))]
 fn product_clusters_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)
