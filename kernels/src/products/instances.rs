@@ -103,8 +103,15 @@ const WAVE_PAIRS: [[usize; 3]; 6] = [
 /// Tiles of `split_k` by pairs.
 const SPLIT_PAIRS: [[usize; 3]; 3] = [[2, 128, 7], [2, 256, 4], [1, 128, 9]];
 
-/// Tiles of `precise`: warpgroups, columns, stages, stages of small parts of B.
-const PRECISE: [[usize; 4]; 4] = [[2, 128, 5, 2], [2, 160, 4, 2], [2, 64, 6, 3], [2, 32, 8, 4]];
+/// Tiles of `precise`: warpgroups, columns, stages, stages of small parts of B; whether warpgroups take turns.
+const PRECISE: [([usize; 4], bool); 6] = [
+    ([2, 128, 5, 2], false),
+    ([2, 160, 4, 2], false),
+    ([2, 64, 6, 3], false),
+    ([2, 32, 8, 4], false),
+    ([2, 128, 5, 2], true),
+    ([2, 160, 4, 2], true),
+];
 
 /// How many instances are not of `split_k`, `one_wave`, `any_rows` and of pairs.
 const WHOLE: usize = MANY.len() + FEW.len() * CLUSTERS.len();
@@ -178,7 +185,10 @@ pub const INSTANCES: [Instance; ROUNDED + PRECISE.len()] = {
         at += 1;
     }
     while at < all.len() {
-        all[at] = Instance::Precise(PreciseTile::of(PRECISE[at - ROUNDED]));
+        let (tile, in_turns) = PRECISE[at - ROUNDED];
+        let tile = PreciseTile::of(tile);
+        let tile = if in_turns { tile.in_turns() } else { tile };
+        all[at] = Instance::Precise(tile);
         at += 1;
     }
     all
@@ -262,7 +272,8 @@ impl fmt::Display for Instance {
             }
             Instance::Precise(tile) => {
                 let [rows, columns] = tile.shape();
-                write!(f, "{rows}x{columns} by three products of tf32")
+                let turns = if tile.turns { " in turns" } else { "" };
+                write!(f, "{rows}x{columns} by three products of tf32{turns}")
             }
             Instance::Any(tile) => {
                 let [rows, columns] = tile.shape();

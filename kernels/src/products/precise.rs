@@ -27,6 +27,8 @@ pub struct PreciseTile {
     pub stages: usize,
     /// Stages of the ring of small parts of B.
     pub rests: usize,
+    /// Both warpgroups take turns: one adds its products and splits A while the other multiplies.
+    pub turns: bool,
 }
 
 impl PreciseTile {
@@ -37,6 +39,16 @@ impl PreciseTile {
             columns,
             stages,
             rests,
+            turns: false,
+        }
+    }
+
+    /// The same of two warpgroups in turns.
+    #[must_use]
+    pub const fn in_turns(self) -> Self {
+        PreciseTile {
+            turns: true,
+            ..self
         }
     }
 
@@ -67,8 +79,10 @@ impl fmt::Display for PreciseTile {
             columns,
             stages,
             rests,
+            turns,
         } = self;
-        write!(f, "{groups}x{columns}x{stages}x{rests}")
+        let turns = if *turns { "+turns" } else { "" };
+        write!(f, "{groups}x{columns}x{stages}x{rests}{turns}")
     }
 }
 
@@ -94,6 +108,7 @@ struct Rings<T> {
     rests: Pipeline<Smem<f32>>,
     /// Steps along K.
     steps: Scalar<i32>,
+    turns: Option<NamedTurns<2>>,
 }
 
 impl<T: Operand> Rings<T> {
@@ -113,6 +128,23 @@ impl<T: Operand> Rings<T> {
             loaded,
             rests,
             steps: steps_along(k, depth::<f32>()),
+            turns: tile.turns.then(|| NamedTurns::new(128)),
+        }
+    }
+
+    /// Before the first tile of a warpgroup.
+    #[track_caller]
+    fn begin(self, group: usize) {
+        if let Some(turns) = self.turns {
+            turns.begin(group);
+        }
+    }
+
+    /// After the last tile of a warpgroup: the turn that nobody takes.
+    #[track_caller]
+    fn end(self, group: usize) {
+        if let Some(turns) = self.turns.filter(|_| group == 0) {
+            turns.wait(0);
         }
     }
 
@@ -141,12 +173,19 @@ impl<T: Operand> Rings<T> {
             let (large, small) = of_a
                 .load(DotOperand::new(0, layout.clone(), 1))
                 .tf32_parts();
+            if let Some(turns) = self.turns {
+                turns.wait(group);
+            }
             let products = Accumulator::from_tensor(zeros_like(sums)).tf32();
             let products = products.mma(small, large_b);
             // The small parts are there a little later.
             let rest = self.rests.consumer_wait(from);
             let products = products.mma(large, rest.tiles.transpose());
-            sums += products.mma(large, large_b).wait_all();
+            let products = products.mma(large, large_b);
+            if let Some(turns) = self.turns {
+                turns.pass(group);
+            }
+            sums += products.wait_all();
             from = self.rests.consumer_release(rest).advance();
             at = self.loaded.consumer_release(whole).advance();
         }
@@ -235,6 +274,7 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     };
 
     let multiply = |group: usize| {
+        rings.begin(group);
         let mut at = [rings.loaded.start(), rings.rests.start()];
         for number in tiles.of_program() {
             let (sums, next) = rings.sums(group, at);
@@ -246,6 +286,7 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                 ending.store_rows([row, column + first], part);
             }
         }
+        rings.end(group);
     };
     let split = || {
         let mut at = [rings.loaded.start(), rings.rests.start()];
