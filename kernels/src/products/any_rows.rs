@@ -204,6 +204,8 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             .mma(a.by_rows(tile_a), b.by_rows(tile_b).transpose())
             .wait(0);
     }
+    let source = (source, source_pitch, source_batch);
+    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let ending = Ending {
         epilogue: form.epilogue,
         columns,
@@ -215,15 +217,7 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch_stride: batch_stride.multiple_of([of_c]),
         size: [m, n.multiple_of([of_c])],
         batch,
-        data: Data {
-            alpha,
-            beta,
-            source,
-            source_pitch,
-            source_batch,
-            bias,
-            scales: [a_scales, b_scales],
-        },
+        data,
     };
     let layout = lines([rows, columns], of_c, warps);
     ending.store_as(layout, [row, column], acc.wait_all());

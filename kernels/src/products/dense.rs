@@ -261,14 +261,7 @@ pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     a_scales: Ptr<f32>,
     b_scales: Ptr<f32>,
 ) {
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch,
-        bias,
-        scales: [a_scales, b_scales],
-    };
+    let source = (source, source_pitch, source_batch);
+    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     multiply_tiles(form, (a, b, c), [m, n, k, batches], Some(data));
 }

@@ -20,6 +20,24 @@ pub struct Data<O> {
 }
 
 impl<O: Numeric> Data<O> {
+    /// Of the factors of products and of the source; the source, its pitch and the step from one matrix to the next; the bias; and the scales of A and B.
+    pub(crate) fn new(
+        [alpha, beta]: [Scalar<f32>; 2],
+        (source, source_pitch, source_batch): (Ptr<O>, Scalar<i32>, Scalar<i64>),
+        bias: Ptr<O>,
+        scales: [Ptr<f32>; 2],
+    ) -> Self {
+        Data {
+            alpha,
+            beta,
+            source,
+            source_pitch,
+            source_batch,
+            bias,
+            scales,
+        }
+    }
+
     /// Of sums without factors: what is added to them, its pitch and the step from one matrix to the next, and the bias.
     #[track_caller]
     pub(crate) fn of_sum(

@@ -77,15 +77,8 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let rows = groups * INSTRUCTION_ROWS;
     launch_dependents();
     let batch = form.batch();
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch,
-        bias,
-        scales: [a_scales, b_scales],
-    };
+    let source = (source, source_pitch, source_batch);
+    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let ending = Ending {
         epilogue: form.epilogue,
         columns,

@@ -14,12 +14,7 @@ pub(super) type ManyHandles<T, O> = handles! {
     a b: TensorMap<T>,
     c: TensorMap<O>,
     m n k batches: Scalar<i32>,
-    alpha beta: Scalar<f32>,
-    source: Ptr<O>,
-    source_pitch: Scalar<i32>,
-    source_batch: Scalar<i64>,
-    bias: Ptr<O>,
-    a_scales b_scales: Ptr<f32>,
+    ..epilogue(O),
 };
 
 /// The parameters of `few_tiles`.
@@ -29,12 +24,7 @@ pub(super) type FewHandles<T, O> = handles! {
     stride: Scalar<i32>,
     batch_stride: Scalar<i64>,
     m n k: Scalar<i32>,
-    alpha beta: Scalar<f32>,
-    source: Ptr<O>,
-    source_pitch: Scalar<i32>,
-    source_batch: Scalar<i64>,
-    bias: Ptr<O>,
-    a_scales b_scales: Ptr<f32>,
+    ..epilogue(O),
 };
 
 /// The parameters of `split_k`, whose sums are of type `S`.
@@ -64,12 +54,7 @@ pub(super) type AnyHandles<T, O> = handles! {
     stride: Scalar<i32>,
     batch_stride: Scalar<i64>,
     m n k: Scalar<i32>,
-    alpha beta: Scalar<f32>,
-    source: Ptr<O>,
-    source_pitch: Scalar<i32>,
-    source_batch: Scalar<i64>,
-    bias: Ptr<O>,
-    a_scales b_scales: Ptr<f32>,
+    ..epilogue(O),
 };
 
 /// What a kernel reads and writes, all of it in rows.
@@ -85,65 +70,37 @@ pub(super) struct Launch<'a, T, O> {
 }
 
 /// The arguments of `dense`.
-pub(super) type OfMany<'l, T, O> = (
-    &'l View<'l, T>,
-    &'l View<'l, T>,
-    &'l View<'l, O>,
-    i32,
-    i32,
-    i32,
-    i32,
-    f32,
-    f32,
-    &'l View<'l, O>,
-    i32,
-    i64,
-    &'l Buffer<O>,
-    &'l Buffer<f32>,
-    &'l Buffer<f32>,
-);
+pub(super) type OfMany<'l, T, O> = handles! {
+    a b: &'l View<'l, T>,
+    c: &'l View<'l, O>,
+    m n k batches: i32,
+    ..epilogue('l, O),
+};
 
 /// The arguments of `few_tiles`.
-pub(super) type OfFew<'l, T, O> = (
-    &'l View<'l, T>,
-    &'l View<'l, T>,
-    &'l View<'l, O>,
-    i32,
-    i64,
-    i32,
-    i32,
-    i32,
-    f32,
-    f32,
-    &'l View<'l, O>,
-    i32,
-    i64,
-    &'l Buffer<O>,
-    &'l Buffer<f32>,
-    &'l Buffer<f32>,
-);
+pub(super) type OfFew<'l, T, O> = handles! {
+    x y: &'l View<'l, T>,
+    out: &'l View<'l, O>,
+    stride: i32,
+    batch_stride: i64,
+    m n k: i32,
+    ..epilogue('l, O),
+};
 
 /// The arguments of `split_k`.
-pub(super) type OfSplit<'l, T, O, S> = (
-    &'l View<'l, T>,
-    &'l View<'l, T>,
-    &'l View<'l, O>,
-    i32,
-    i32,
-    i32,
-    i32,
-    i32,
-    i32,
-    f32,
-    f32,
-    &'l View<'l, O>,
-    i32,
-    &'l Buffer<O>,
-    &'l Buffer<f32>,
-    &'l Buffer<f32>,
-    &'l Buffer<S>,
-    &'l Buffer<i32>,
-);
+pub(super) type OfSplit<'l, T, O, S> = handles! {
+    a b: &'l View<'l, T>,
+    out: &'l View<'l, O>,
+    stride: i32,
+    m n k parts each: i32,
+    alpha beta: f32,
+    source: &'l View<'l, O>,
+    source_pitch: i32,
+    bias: &'l Buffer<O>,
+    a_scales b_scales: &'l Buffer<f32>,
+    sums: &'l Buffer<S>,
+    counts: &'l Buffer<i32>,
+};
 
 impl<T, O> Launch<'_, T, O> {
     pub(super) fn form<I, E>(&self, tile: I, epilogue: E) -> Form<I, E> {

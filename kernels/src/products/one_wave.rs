@@ -38,15 +38,8 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     launch_dependents();
     // The grid has one for each.
     let _ = batches;
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch,
-        bias,
-        scales: [a_scales, b_scales],
-    };
+    let source = (source, source_pitch, source_batch);
+    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     multiply_tile(form, (a, b, c), [m, n, k], data);
 }
 

@@ -251,6 +251,8 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         ctas: 1,
     };
     let batch = form.batch();
+    let source = (source, source_pitch, source_batch);
+    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let ending = Ending {
         epilogue: form.epilogue,
         columns,
@@ -262,15 +264,7 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch_stride,
         size: [m, n],
         batch,
-        data: Data {
-            alpha,
-            beta,
-            source,
-            source_pitch,
-            source_batch,
-            bias,
-            scales: [a_scales, b_scales],
-        },
+        data,
     };
 
     let multiply = |group: usize| {

@@ -287,15 +287,8 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     counts: Ptr<i32>,
 ) {
     launch_dependents();
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch: scalar(0),
-        bias,
-        scales: [a_scales, b_scales],
-    };
+    let source = (source, source_pitch, scalar(0));
+    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let of_parts = [parts, each];
     divide(
         form,

@@ -40,12 +40,7 @@ type ProductHandles<T, O> = handles! {
     b: TensorMap<T>,
     c: TensorMap<O>,
     m n k: Scalar<i32>,
-    alpha beta: Scalar<f32>,
-    source: Ptr<O>,
-    source_pitch: Scalar<i32>,
-    source_batch: Scalar<i64>,
-    bias: Ptr<O>,
-    a_scales b_scales: Ptr<f32>,
+    ..epilogue(O),
 };
 
 /// What a kernel reads and writes, all of it in rows.

@@ -153,15 +153,8 @@ pub fn sparse_product<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
     let tiles = GroupedRows::new([m, n], form.tile.shape(), rows_of_group(form.tile.shape()));
     let steps = steps_along(k, depth::<T>());
     let of_b = Source::new(b, form.b, columns);
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch,
-        bias,
-        scales: [a_scales, b_scales],
-    };
+    let source = (source, source_pitch, source_batch);
+    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     // Where the sums of a warpgroup are stored.
     let first_of = |number: Scalar<i32>, group: usize| {
         let [row, column] = tiles.place(number);

@@ -121,6 +121,8 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     };
     let operands = Operands::alloc(x, shape, stages);
     let pipeline = Pipeline::new(operands, Producers::Tma, Consumers::warpgroups(groups));
+    let source = (source, source_pitch, source_batch);
+    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let ending = Ending {
         epilogue: form.epilogue,
         columns,
@@ -132,15 +134,7 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
         batch_stride: scalar(0),
         size: [n, m],
         batch: scalar(0),
-        data: Data {
-            alpha,
-            beta,
-            source,
-            source_pitch,
-            source_batch,
-            bias,
-            scales: [a_scales, b_scales],
-        },
+        data,
     };
     let exchange = ending.exchange::<f32>(groups);
     let halves = Halves::<f32>::new(groups, parts, columns);

@@ -27,12 +27,7 @@ pub(super) type FewHandles<T, O> = handles! {
     x: TensorMap<T>,
     out: Ptr<O>,
     stride m n k: Scalar<i32>,
-    alpha beta: Scalar<f32>,
-    source: Ptr<O>,
-    source_pitch: Scalar<i32>,
-    source_batch: Scalar<i64>,
-    bias: Ptr<O>,
-    a_scales b_scales: Ptr<f32>,
+    ..epilogue(O),
 };
 
 /// The parameters of `weight_only_many`.
@@ -42,12 +37,7 @@ pub(super) type ManyHandles<T, O> = handles! {
     x: TensorMap<T>,
     y: TensorMap<O>,
     m n k: Scalar<i32>,
-    alpha beta: Scalar<f32>,
-    source: Ptr<O>,
-    source_pitch: Scalar<i32>,
-    source_batch: Scalar<i64>,
-    bias: Ptr<O>,
-    a_scales b_scales: Ptr<f32>,
+    ..epilogue(O),
 };
 
 /// The arguments of both.
@@ -57,12 +47,7 @@ pub(super) type OfFew<'l, T, O> = handles! {
     x: &'l View<'l, T>,
     out: &'l View<'l, O>,
     stride m n k: i32,
-    alpha beta: f32,
-    source: &'l View<'l, O>,
-    source_pitch: i32,
-    source_batch: i64,
-    bias: &'l Buffer<O>,
-    a_scales b_scales: &'l Buffer<f32>,
+    ..epilogue('l, O),
 };
 pub(super) type OfMany<'l, T, O> = handles! {
     words: &'l Buffer<u32>,
@@ -70,12 +55,7 @@ pub(super) type OfMany<'l, T, O> = handles! {
     x: &'l View<'l, T>,
     y: &'l View<'l, O>,
     m n k: i32,
-    alpha beta: f32,
-    source: &'l View<'l, O>,
-    source_pitch: i32,
-    source_batch: i64,
-    bias: &'l Buffer<O>,
-    a_scales b_scales: &'l Buffer<f32>,
+    ..epilogue('l, O),
 };
 
 /// What a kernel reads and writes, all of it in rows.

@@ -85,15 +85,8 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
         strips: cdiv(n, STRIP),
         steps: cdiv(k, STEP),
     };
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch,
-        bias,
-        scales: [a_scales, b_scales],
-    };
+    let source = (source, source_pitch, source_batch);
+    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
 
     let multiply = |group: usize| {
         let (mut at, mut turn) = (pipeline.start(), epilogue.start());
