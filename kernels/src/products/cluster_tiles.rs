@@ -196,11 +196,11 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             at = pipeline.commit(stage).advance();
         }
         if tile.ctas() > 1 {
-            pipeline.producer_tail(at);
+            pipeline.producer_tail(at); // mutate: equivalent(mbarrier.wait): warps release stages in their order, so that the wait for the last stage suffices here
         }
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
-    warp_specialize()
+    warp_specialize() // mutate: equivalent(bar.sync): a barrier of the cluster stands in front
         .main(load)
         .workers(0..tile.groups, Warps(4), multiply)
         .run();
