@@ -6,7 +6,7 @@ use super::descale::Descale;
 use crate::attention::mainloop::problem::{
     Blocks, Edges, Loads, Problem, ROWS, load, load_numbered,
 };
-use crate::attention::mainloop::softmax::Softmax;
+use crate::attention::mainloop::softmax::{LEAST, Softmax};
 use crate::attention::mainloop::tiles::Tiles;
 
 /// Q and the output are `[heads, tokens, depth]`, K and V have a head for `query_heads` of theirs. A query sees all keys, or those up to
@@ -138,7 +138,7 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
     }
 
     fn least(self) -> f32 {
-        f32::MIN
+        LEAST
     }
 
     #[device]

@@ -8,7 +8,7 @@ use crate::attention::dropout::{Corner, Drops};
 use crate::attention::mainloop::problem::{
     Blocks, Edges, Loads, Problem, ROWS, load, load_numbered,
 };
-use crate::attention::mainloop::softmax::Softmax;
+use crate::attention::mainloop::softmax::{LEAST, Softmax};
 use crate::attention::mainloop::tiles::Tiles;
 use crate::attention::modifier::{Modifier, Place};
 
@@ -322,7 +322,7 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
 
     /// Finite, and still so when multiplied by any scale of scores.
     fn least(self) -> f32 {
-        -1e30
+        LEAST
     }
 
     #[device]
