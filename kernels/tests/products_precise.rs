@@ -215,3 +215,30 @@ fn epilogues_finish_precise_sums() {
         .unwrap();
     check(2.0);
 }
+
+/// What is not finite stays in its row and column. An infinity of A times a small part of B that is 0 is NaN, and so is what is left of an infinity of B.
+#[test]
+fn numbers_that_are_not_finite_stay_in_their_rows_and_columns() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let products = Products::new(&device);
+    let (m, n, k) = (20, 24, 40);
+    let [mut x, mut y] =
+        [(m * k, 1), (k * n, 2)].map(|(len, seed)| positive(&device, len, seed).to_vec().unwrap());
+    x[3 * k + 7] = f32::INFINITY;
+    x[5 * k] = f32::NAN;
+    // All but the lowest bits say infinity.
+    y[9 * n + 11] = f32::from_bits(0x7f80_0001);
+    let [a, b] = [&x, &y].map(|numbers| Buffer::from_slice(&device, numbers).unwrap());
+    let c = Buffer::<f32>::zeros(&device, m * n).unwrap();
+    let views = (a.view([m, k]), b.view([k, n]), c.view([m, n]));
+    products
+        .call(&stream, &views.0, &views.1, &views.2, &precise())
+        .unwrap();
+    for (at, found) in c.to_vec().unwrap().into_iter().enumerate() {
+        let (i, j) = (at / n, at % n);
+        let is_nan = i == 5 || j == 11;
+        assert!(!is_nan || found.is_nan(), "{i}, {j}: {found}");
+        assert_eq!(found.is_finite(), i != 3 && !is_nan, "{i}, {j}: {found}");
+    }
+}

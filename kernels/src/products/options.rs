@@ -11,7 +11,7 @@ pub enum Precision {
     /// Operands are rounded to tf32, 11 bits: the error of a product is up to 2^-11 of it for each of them.
     #[default]
     Tf32,
-    /// Operands of 22 bits, by three products of tf32 (3xtf32): the error of a result is below 1e-6 of the sum of magnitudes of its products, near that of f32, at a third of the rate. Rows and columns with infinities come out as NaN, and
+    /// Operands of 22 bits, by three products of tf32 (3xtf32): the error of a result is below 1e-6 of the sum of magnitudes of its products, near that of f32, at a third of the rate. Where A or B has an infinity, the row or column comes out as NaN or infinite, and
     /// numbers from 3.402e38 on count as infinities.
     Tf32x3,
 }

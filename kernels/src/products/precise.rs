@@ -215,7 +215,7 @@ impl<T: Operand> Rings<T> {
 }
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, of which the grid has one along z. Operands are f32, contiguous along K. Element
-/// `[i, j]` of the result is at `out + i * stride + j`. A row or column with an infinity comes out as NaN.
+/// `[i, j]` of the result is at `out + i * stride + j`. A row with an infinity comes out infinite or as NaN, a column with one as NaN.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
 pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<PreciseTile, E>,
