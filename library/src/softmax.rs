@@ -21,14 +21,16 @@ pub struct OnlineSoftmax {
     sum: Tensor<f32>,
 }
 
+/// The largest score of a row without any: finite, and still so when multiplied by a scale of scores, so that such a row has no NaN.
+const LEAST: f32 = -1e30;
+
 impl OnlineSoftmax {
     /// The empty softmax of `rows` rows. `log2_scale` is log2(e) times the scale of the scores, and positive.
     #[track_caller]
     pub fn new(rows: usize, log2_scale: Scalar<f32>, layout: Slice) -> Self {
         OnlineSoftmax {
             log2_scale,
-            // Finite, so that a row without any score has no NaN.
-            max: full([rows], f32::MIN, layout.clone()),
+            max: full([rows], LEAST, layout.clone()),
             sum: zeros([rows], layout),
         }
     }
