@@ -38,12 +38,13 @@ pub fn constant(number: impl HostInt) -> i64 {
 
 /// What a parameter can be that is `#[readonly]`.
 #[diagnostic::on_unimplemented(
-    message = "only a `Ptr` can be `#[readonly]`, not `{Self}`",
+    message = "only a `Ptr` can be `#[readonly]`, or an array of them, not `{Self}`",
     label = "passed by value, so the kernel reads its own copy anyway"
 )]
 pub trait Readable {}
 
 impl<T: Element> Readable for Ptr<T> {}
+impl<T: Element, const N: usize> Readable for [Ptr<T>; N] {}
 
 /// What `#[readonly]` says of a parameter.
 pub fn only_pointers_are_readonly<P: Readable>() {}

@@ -264,9 +264,15 @@ fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
             .blocks
             .push(quote_spanned!(ty.span()=> ::tilekit::rt::only_pointers_are_readonly::<#ty>();));
     }
+    let written = quote_spanned!(ty.span()=> ::tilekit::rt::Param<#ty>);
     *param.ty = parse_quote_spanned!(ty.span()=> ::tilekit::rt::Param<#ty>);
     let cfgs = cfgs(&param.attrs);
-    let head = quote!(#(#cfgs)* ::tilekit::rt::ParamHead { name: #name, divisor: #divisor, is_readonly: #promises_to_read });
+    let head = quote!(#(#cfgs)* ::tilekit::rt::ParamHead {
+        name: #name,
+        elements: const { <#written as ::tilekit::rt::ParamHandle>::ELEMENTS },
+        divisor: #divisor,
+        is_readonly: #promises_to_read,
+    });
     params.heads.push(head);
     Ok(())
 }

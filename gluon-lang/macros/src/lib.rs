@@ -40,6 +40,8 @@ use quote::quote;
 /// overlaps one that the kernel stores to is refused, and so is one that overlaps an earlier launch which does.
 /// `#[block([BM, BK], Nvmma::B128)] a: TensorMap<bf16>` says what one copy moves and how it lies in shared memory, and
 /// `#[im2col(4, [PIXELS, CHANNELS], Nvmma::B128)]` the same for pixels of an image of 4 dimensions.
+/// An array of numbers or of `Ptr` is a parameter for each element: `strides: [i64; 3]` is `strides_0` to `strides_2` in IR and exports, and an array in
+/// the body and at a launch.
 /// `#[fixed] tile: Tile` as the first parameter is a value of the host that is known while the kernel is traced, of any type that is `Copy` and
 /// `Display`: `fixed(kernel, tile)` is the kernel with that value.
 /// Numbers of the attribute, `#[block(..)]` and `#[multiple_of(..)]` take expressions. Those of the attribute and of blocks may name const generics and the `#[fixed]` parameter:

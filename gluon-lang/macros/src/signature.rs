@@ -6,10 +6,11 @@ mod rule;
 mod tests;
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::{Expr, ItemFn, Path, Token, bracketed, parenthesized};
 
 use names::Names;
@@ -116,7 +117,7 @@ impl Signature {
             Ok(quote!((#name, #steps)))
         });
         let steps: Vec<Tokens> = steps.collect::<syn::Result<_>>()?;
-        let mut scalars = Vec::new();
+        let (mut scalars, mut lengths) = (Vec::new(), Vec::new());
         let mut grid = quote!(::core::option::Option::None);
         for (name, value) in &self.rules {
             if name == "grid" {
@@ -124,11 +125,23 @@ impl Signature {
                 grid = quote!(::core::option::Option::Some([#(#counts),*]));
                 continue;
             }
+            if let Some(elements) = names.elements(name, value)? {
+                let count = elements.len();
+                // Of another length this is an error of rustc's, at the rule.
+                lengths.push(quote_spanned!(value.span()=> let _: [_; #count] = #name;));
+                for (at, element) in elements.iter().enumerate() {
+                    let (name, value) = (format!("{}_{at}", name.unraw()), names.text(element)?);
+                    scalars.push(quote!((::std::string::String::from(#name), #value)));
+                }
+                continue;
+            }
             let (name, value) = (name.unraw().to_string(), names.text(value)?);
-            scalars.push(quote!((#name, #value)));
+            scalars.push(quote!((::std::string::String::from(#name), #value)));
         }
         let same = names.scalars.intersection(&names.sizes);
-        scalars.extend(same.map(|name| quote!((#name, ::std::string::String::from(#name)))));
+        scalars.extend(same.map(
+            |name| quote!((::std::string::String::from(#name), ::std::string::String::from(#name))),
+        ));
         let requires: Vec<Tokens> = self
             .requires
             .iter()
@@ -149,6 +162,7 @@ impl Signature {
         let none = quote!(::core::option::Option::None);
         let backward = backward.map_or(none, |name| quote!(::core::option::Option::Some(#name)));
         Ok(quote! {
+            #(#lengths)*
             ::tilekit::rt::set_signature(::tilekit::rt::Signature {
                 tensors: ::std::vec![#(#tensors),*],
                 windows: ::std::vec![#(#windows),*],

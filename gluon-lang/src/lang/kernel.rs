@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use super::ParamHandle;
+use super::kernel_param::count;
 use super::trace::{Traced, here, trace_kernel};
 use diag::Diagnostics;
 
@@ -47,6 +48,17 @@ fn path_with(path: &str, value: &impl Display) -> String {
     }
 }
 
+/// Counts the parameters that are declared.
+struct Indices(usize);
+
+impl Indices {
+    fn declare<H: ParamHandle>(&mut self) -> H {
+        let index = self.0;
+        self.0 += count::<H>();
+        H::declare(index)
+    }
+}
+
 macro_rules! kernel_fn {
     ($(($($name:ident)*))*) => {$(
         impl<F: Copy + Fn($($name),*), $($name: ParamHandle),*> KernelFn<($($name,)*)> for F {
@@ -54,10 +66,9 @@ macro_rules! kernel_fn {
             fn trace(self) -> Result<Traced, Diagnostics> {
                 trace_kernel(
                     &mut || {
-                        let mut index = 0..;
-                        let mut next = || index.next().expect("a kernel has few parameters");
+                        let mut next = Indices(0);
                         let _ = &mut next;
-                        self($($name::declare(next())),*);
+                        self($(next.declare::<$name>()),*);
                     },
                     here(),
                 )
@@ -71,10 +82,9 @@ macro_rules! kernel_fn {
             fn trace(self) -> Result<Traced, Diagnostics> {
                 trace_kernel(
                     &mut || {
-                        let mut index = 0..;
-                        let mut next = || index.next().expect("a kernel has few parameters");
+                        let mut next = Indices(0);
                         let _ = &mut next;
-                        (self.function)(self.value, $($name::declare(next())),*);
+                        (self.function)(self.value, $(next.declare::<$name>()),*);
                     },
                     here(),
                 )

@@ -1,11 +1,11 @@
 //! What a kernel's signature may name, and what the body gets for it.
 
-/// A type that a kernel's signature may name: an element type, which is passed by value, a [`Ptr`](super::Ptr) or a
-/// [`TensorMap`](super::TensorMap).
+/// A type that a kernel's signature may name: an element type, which is passed by value, a [`Ptr`](super::Ptr), a
+/// [`TensorMap`](super::TensorMap), or an array of element types or of `Ptr`.
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot take a `{Self}`",
     label = "not a parameter type",
-    note = "a parameter is an element type (i32, f32, ...) or a `Ptr` or `TensorMap` of one; what is known while compiling is a const generic"
+    note = "a parameter is an element type (i32, f32, ...), a `Ptr` or `TensorMap` of one, or an array of numbers or of `Ptr`; what is known while compiling is a const generic"
 )]
 pub trait KernelParam {
     /// What the body works with.
@@ -23,6 +23,38 @@ pub trait ParamHandle: Copy + 'static {
     /// The divisor promised of every argument unless the author says otherwise: that of pointers is the widest access.
     const DEFAULT_DIVISOR: u32;
 
-    /// The parameter `index` of the kernel being traced.
+    /// How many parameters an array is: `name_0`, `name_1` and so on. `None` of what is one.
+    const ELEMENTS: Option<usize> = None;
+
+    /// The parameter `index` of the kernel being traced, or as many as there are elements from there on.
     fn declare(index: usize) -> Self;
+}
+
+/// A handle of which a kernel takes an array.
+#[diagnostic::on_unimplemented(
+    message = "a kernel takes no array of `{Self}`",
+    note = "arrays are of numbers or of `Ptr`: a `TensorMap` has blocks of its own and is a parameter of its own"
+)]
+pub trait InArrays: ParamHandle {}
+
+/// How many parameters a handle stands for.
+pub(super) const fn count<H: ParamHandle>() -> usize {
+    match H::ELEMENTS {
+        Some(elements) => elements,
+        None => 1,
+    }
+}
+
+impl<T: KernelParam<Handle: InArrays>, const N: usize> KernelParam for [T; N] {
+    type Handle = [T::Handle; N];
+}
+
+impl<H: InArrays, const N: usize> ParamHandle for [H; N] {
+    type Host = [H::Host; N];
+    const DEFAULT_DIVISOR: u32 = H::DEFAULT_DIVISOR;
+    const ELEMENTS: Option<usize> = Some(N);
+
+    fn declare(index: usize) -> Self {
+        std::array::from_fn(|at| H::declare(index + at))
+    }
 }

@@ -95,7 +95,7 @@ pub use inline_ptx::{
     inline_ptx_packed_with_effects, inline_ptx_with_effects,
 };
 pub use kernel::{Fixed, KernelFn, fixed};
-pub use kernel_param::{KernelParam, Param, ParamHandle};
+pub use kernel_param::{InArrays, KernelParam, Param, ParamHandle};
 pub use literal::WideLiteral;
 pub use map::{Mapped, map_elementwise, map_elementwise_packed};
 pub use marks::{MarkRange, mark, mark_range, mark_range_with, mark_with};

@@ -1,6 +1,6 @@
 //! Parameters of kernels: the host type in the signature, the handle in the body.
 
-use super::kernel_param::{KernelParam, ParamHandle};
+use super::kernel_param::{InArrays, KernelParam, ParamHandle};
 use super::trace::{self, here};
 use super::{Element, IntoDims, PeerMap, Ptr, Scalar, TensorMap};
 use ir::TensorMapMode;
@@ -31,6 +31,9 @@ impl<T: Element> ParamHandle for PeerMap<T> {
         Self::wrap(trace::declare_param(index, table, 16, here()))
     }
 }
+
+impl<T: Element> InArrays for Scalar<T> {}
+impl<T: Element> InArrays for Ptr<T> {}
 
 impl<T: Element> KernelParam for TensorMap<T> {
     type Handle = Self;

@@ -28,6 +28,26 @@ fn the_attribute_reaches_the_kernel() {
     insta::assert_snapshot!(ir(promises::<E4m3, 32, 2>));
 }
 
+#[kernel]
+fn arrays<const N: usize>(
+    #[readonly] xs: [Ptr<f32>; N],
+    out: Ptr<f32>,
+    #[multiple_of(8)] strides: [i64; 2],
+    strides_1: i32,
+    none: [bool; 0],
+) {
+    let [rows, columns] = strides;
+    let sum = xs.iter().map(|x| x.at(rows + columns).load());
+    let sum = sum.reduce(|sum, x| sum + x).expect("an element");
+    out.at(strides_1 + none.len() as i32).store(sum);
+}
+
+/// What another parameter is called already has one more `_`.
+#[test]
+fn elements_of_arrays_are_parameters_each() {
+    insta::assert_snapshot!(ir(arrays::<3>));
+}
+
 #[kernel(cooperative)]
 fn cooperates(out: Ptr<i32>) {
     out.at(0).store(i32::from(is_cooperative()));

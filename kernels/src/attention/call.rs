@@ -333,9 +333,7 @@ impl Attention {
                 i32::from(call.options.sinks.is_some()),
                 shape[1] as i32,
                 shape[3] as i32,
-                strides.batch as i64,
-                strides.head as i64,
-                strides.token as i64,
+                strides.numbers(),
             ),
         )?;
         Ok(())

@@ -41,6 +41,11 @@ impl Strides {
         }
     }
 
+    /// Of batches, heads and tokens, as kernels take them.
+    pub(super) fn numbers(self) -> [i64; 3] {
+        [self.batch, self.head, self.token].map(|stride| stride as i64)
+    }
+
     /// Whether the heads of all batches are equally spaced.
     pub(super) fn is_one_head_after_another(self) -> bool {
         let [batches, heads] = self.counts;

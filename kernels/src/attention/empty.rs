@@ -15,16 +15,15 @@ pub fn empty_rows<T: Float>(
     has_sinks: i32,
     heads: i32,
     columns: i32,
-    #[multiple_of(8)] batch_stride: i64,
-    #[multiple_of(8)] head_stride: i64,
-    #[multiple_of(8)] token_stride: i64,
+    #[multiple_of(8)] strides: [i64; 3],
 ) {
     assume(heads > 0);
     let (token, all_heads) = (program_id(0), program_id(1));
     let (batch, head) = (all_heads / heads, all_heads % heads);
-    let row = batch.cast::<i64>() * batch_stride
-        + head.cast::<i64>() * head_stride
-        + token.cast::<i64>() * token_stride;
+    let [of_batch, of_head, of_token] = strides;
+    let row = batch.cast::<i64>() * of_batch
+        + head.cast::<i64>() * of_head
+        + token.cast::<i64>() * of_token;
     let column = arange(0..COLUMNS, Coalesced);
     let zeros = zeros_like(column).cast::<T>();
     out.at(row + column).mask(column < columns).store(zeros);

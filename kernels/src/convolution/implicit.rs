@@ -28,21 +28,11 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     columns: i32,
     channels: i32,
     groups: i32,
-    out_depth: i32,
-    out_height: i32,
-    out_width: i32,
-    step_depth: i32,
-    step_height: i32,
-    step_width: i32,
-    lower_depth: i32,
-    lower_height: i32,
-    lower_width: i32,
-    taps_depth: i32,
-    taps_height: i32,
-    taps_width: i32,
-    spread_depth: i32,
-    spread_height: i32,
-    spread_width: i32,
+    output: [i32; 3],
+    step: [i32; 3],
+    lower: [i32; 3],
+    taps: [i32; 3],
+    spread: [i32; 3],
     beta: f32,
     #[align(size_of::<O>())] source: Ptr<O>,
     source_pitch: i32,
@@ -52,11 +42,11 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let tile = form.tile;
     let [rows_of_tile, columns_of_tile] = tile.shape();
     let walk = Walk {
-        out: [out_depth, out_height, out_width],
-        step: [step_depth, step_height, step_width],
-        lower: [lower_depth, lower_height, lower_width],
-        taps: [taps_depth, taps_height, taps_width],
-        spread: [spread_depth, spread_height, spread_width],
+        out: output,
+        step,
+        lower,
+        taps,
+        spread,
     };
     let has_depth = form.rank == 5;
     let pipeline = Pipeline::tma(

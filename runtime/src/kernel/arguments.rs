@@ -1,6 +1,6 @@
 //! What a launch passes for each parameter of a kernel.
 
-use gluon_lang::lang::{ParamHandle, Ptr, Scalar};
+use gluon_lang::lang::{InArrays, ParamHandle, Ptr, Scalar};
 
 use crate::buffer::Buffer;
 use crate::case::{Input, Output};
@@ -14,7 +14,7 @@ use crate::mapped::MappedBuffer;
     message = "a launch cannot pass `{Self}` for a parameter of type `{H}`",
     label = "this argument does not fit its parameter",
     note = "pass `&Buffer<T>`, `&MappedBuffer<T>` or `&buffer.view(..)` (in a case, `&Input<T>` or `&Output<T>`) for `Ptr<T>`, `buffer.view([rows, columns])` (in a case, \
-            also `&Input<T>` or `&Output<T>`) for `TensorMap<T>`, and a number of the same type for a number"
+            also `&Input<T>` or `&Output<T>`) for `TensorMap<T>`, a number of the same type for a number, and an array of these for an array"
 )]
 pub trait Argument<H: ParamHandle> {
     /// Appends the parameter's bytes.
@@ -62,6 +62,13 @@ impl<T: DeviceElement> Argument<Ptr<T>> for &Output<T> {
     fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
         let buffer = self.copy_on_device(packing.device(), packing.copy())?;
         Argument::<Ptr<T>>::pack(&&*buffer, packing)
+    }
+}
+
+impl<H: InArrays, A: Argument<H>, const N: usize> Argument<[H; N]> for [A; N] {
+    #[inline]
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        self.iter().try_for_each(|element| element.pack(packing))
     }
 }
 
@@ -172,6 +179,11 @@ mod tests {
         assert_eq!(block.bytes()[8..16], x.address().to_le_bytes());
         assert_eq!(block.bytes()[16..], [1, 0, 7, 0]);
         assert!(pack::<(), _>(&device, ()).unwrap().is_empty());
+        let block = pack::<([Scalar<i32>; 2], [Ptr<f32>; 2], [Scalar<u8>; 0]), _>(
+            &device,
+            ([5, -2], [&x, &x], []),
+        );
+        assert_eq!(block.unwrap().offsets(), [0, 4, 8, 16]);
     }
 
     #[test]

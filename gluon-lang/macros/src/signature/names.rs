@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt;
+use syn::punctuated::Punctuated;
 use syn::visit::{Visit, visit_expr_call};
-use syn::{Expr, ExprCall, ExprPath, FnArg, GenericParam, ItemFn, Pat, Type};
+use syn::{Expr, ExprCall, ExprPath, FnArg, GenericParam, ItemFn, Pat, Token, Type};
 
 use super::Signature;
 use super::rule::{name_of, property};
@@ -19,19 +20,29 @@ pub(super) struct Names<'s> {
     pub(super) sizes: BTreeSet<String>,
     /// Parameters that are numbers.
     pub(super) scalars: BTreeSet<String>,
+    /// Parameters that are arrays of numbers.
+    arrays: BTreeSet<String>,
     generics: BTreeSet<String>,
 }
 
 impl<'s> Names<'s> {
     pub(super) fn of(signature: &'s Signature, f: &ItemFn) -> syn::Result<Names<'s>> {
-        let (mut tensors, mut scalars) = (Vec::new(), BTreeSet::new());
+        let (mut tensors, mut scalars, mut arrays) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for input in &f.sig.inputs {
             let FnArg::Typed(param) = input else { continue };
             let Pat::Ident(ident) = &*param.pat else {
                 continue;
             };
             let name = ident.ident.unraw().to_string();
-            if is_tensor(&param.ty) {
+            if let Some(element) = element_of(&param.ty) {
+                if is_tensor(element) {
+                    let message = format!(
+                        "`{name}` is an array of tensors, whose shapes no signature says: pass them one by one"
+                    );
+                    return Err(syn::Error::new(ident.ident.span(), message));
+                }
+                arrays.insert(name);
+            } else if is_tensor(&param.ty) {
                 tensors.push(name);
             } else {
                 scalars.insert(name);
@@ -49,12 +60,31 @@ impl<'s> Names<'s> {
             signature,
             sizes: sizes.filter(|name| !generics.contains(name)).collect(),
             scalars,
+            arrays,
             generics,
         };
+        names.check_elements(&tensors, f)?;
         names.check_tensors(&tensors)?;
         names.check_maps()?;
         names.check_rules(&tensors)?;
         Ok(names)
+    }
+
+    /// `x_0` is the first element of an array `x`, and no other parameter.
+    fn check_elements(&self, tensors: &[String], f: &ItemFn) -> syn::Result<()> {
+        let others = tensors.iter().chain(&self.scalars).chain(&self.arrays);
+        for other in others {
+            let Some((array, number)) = other.rsplit_once('_') else {
+                continue;
+            };
+            if self.arrays.contains(array) && number.parse::<usize>().is_ok() {
+                let message = format!(
+                    "`{other}` is what an element of the array `{array}` is called: give the parameter another name"
+                );
+                return Err(syn::Error::new_spanned(&f.sig.inputs, message));
+            }
+        }
+        Ok(())
     }
 
     /// Each tensor has a shape, once.
@@ -62,7 +92,7 @@ impl<'s> Names<'s> {
         let mut seen = BTreeSet::new();
         for (name, _) in &self.signature.tensors {
             let text = name.unraw().to_string();
-            if self.scalars.contains(&text) {
+            if self.scalars.contains(&text) || self.arrays.contains(&text) {
                 let message = format!(
                     "`{text}` is a number and has no shape: write `{text} = ..` with how it follows from the tensors"
                 );
@@ -152,7 +182,7 @@ impl<'s> Names<'s> {
                 let message = format!("`{text}` is a tensor: write its shape, `{text}: [..]`");
                 return Err(syn::Error::new(name.span(), message));
             }
-            if !is_grid && !self.scalars.contains(&text) {
+            if !is_grid && !self.scalars.contains(&text) && !self.arrays.contains(&text) {
                 return Err(self.no_parameter(name, tensors));
             }
             if self.sizes.contains(&text) && !is_grid {
@@ -170,10 +200,27 @@ impl<'s> Names<'s> {
         Ok(())
     }
 
+    /// The rules of an array's elements; of another parameter there are none.
+    pub(super) fn elements<'r>(
+        &self,
+        name: &Ident,
+        rule: &'r Expr,
+    ) -> syn::Result<Option<&'r Punctuated<Expr, Token![,]>>> {
+        match (self.arrays.contains(&name.unraw().to_string()), rule) {
+            (true, Expr::Array(list)) => Ok(Some(&list.elems)),
+            (true, _) => Err(syn::Error::new_spanned(
+                rule,
+                format!("`{name}` is an array: write `{name} = [.., ..]`, a rule for each element"),
+            )),
+            (false, _) => Ok(None),
+        }
+    }
+
     fn no_parameter(&self, name: &Ident, tensors: &[String]) -> syn::Error {
         let all: Vec<&str> = tensors
             .iter()
             .chain(&self.scalars)
+            .chain(&self.arrays)
             .map(String::as_str)
             .collect();
         let message = format!(
@@ -270,6 +317,25 @@ impl<'ast> Visit<'ast> for Unknown<'_, '_> {
 /// Sizes are written in small letters, constants in capitals.
 fn is_lower(name: &str) -> bool {
     !name.contains(char::is_uppercase)
+}
+
+/// The type of the elements of an array, which may have been wrapped already: `Param<[T; 2]>`.
+fn element_of(ty: &Type) -> Option<&Type> {
+    match ty {
+        Type::Array(array) => Some(&array.elem),
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else {
+                return None;
+            };
+            let mut inner = arguments.args.iter().filter(|_| last.ident == "Param");
+            inner.find_map(|argument| match argument {
+                syn::GenericArgument::Type(inner) => element_of(inner),
+                _ => None,
+            })
+        }
+        _ => None,
+    }
 }
 
 /// Syntax is all that a macro sees; `Ptr` and `TensorMap` are what the language calls them.

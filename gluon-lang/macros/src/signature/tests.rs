@@ -40,8 +40,64 @@ fn constants_of_the_instance_are_put_into_the_text() {
     // A number that has the name of a size is that.
     check(
         &quote!(x: [rows, cols], out: [rows]),
-        r#"scalars : :: std :: vec ! [("cols" , :: std :: string :: String :: from ("cols"))]"#,
+        r#"scalars : :: std :: vec ! [(:: std :: string :: String :: from ("cols") , :: std :: string :: String :: from ("cols"))]"#,
     );
+}
+
+/// The kernel that signatures of arrays are tried on.
+fn check_arrays(signature: &proc_macro2::TokenStream, said: &str) {
+    let kernel = quote! {
+        pub fn k(x: Ptr<f32>, strides: [i64; 2], n: i32) {}
+    };
+    let found = match expand(quote!(signature(#signature)), kernel) {
+        Ok(tokens) => tokens.to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert!(found.contains(said), "{found}");
+}
+
+#[test]
+fn elements_of_arrays_have_a_rule_each() {
+    let strides = quote!(x: [rows, n], strides = [x.stride(0), 1]);
+    check_arrays(
+        &strides,
+        r#"from ("strides_0") , :: std :: format ! ("x.stride(0)")"#,
+    );
+    check_arrays(&strides, "let _ : [_ ; 2usize] = strides ;");
+    for (signature, said) in [
+        (
+            quote!(x: [rows, n], strides = x.stride(0)),
+            "`strides` is an array: write `strides = [.., ..]`, a rule for each element",
+        ),
+        (
+            quote!(x: [rows, n], strides: [2]),
+            "`strides` is a number and has no shape",
+        ),
+        (
+            quote!(x: [rows, n], strides_0 = 1),
+            "`strides_0` is no parameter of this kernel; there are x, n, strides",
+        ),
+        (
+            quote!(x: [rows, n], grid = strides),
+            "`strides` is no size, parameter or constant",
+        ),
+    ] {
+        check_arrays(&signature, said);
+    }
+    for (params, said) in [
+        (
+            quote!(x: [Ptr<f32>; 2]),
+            "`x` is an array of tensors, whose shapes no signature says",
+        ),
+        (
+            quote!(n: [i32; 2], n_1: i32),
+            "`n_1` is what an element of the array `n` is called",
+        ),
+    ] {
+        let error = expand(quote!(signature(grid = 1)), quote!(fn k(#params) {}));
+        let error = error.expect_err("refused").to_string();
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 #[test]

@@ -40,8 +40,8 @@ pub struct Signature {
     pub windows: Vec<(&'static str, [Vec<String>; 2])>,
     /// Of tensor maps, the elements from one that is taken to the next along each dimension.
     pub steps: Vec<(&'static str, Vec<String>)>,
-    /// Parameters that are numbers and follow from the tensors.
-    pub scalars: Vec<(&'static str, String)>,
+    /// Parameters that are numbers, or elements of arrays, and follow from the tensors.
+    pub scalars: Vec<(String, String)>,
     /// CTAs in x, y and z.
     pub grid: Option<[String; 3]>,
     /// Comparisons that hold in every launch.
@@ -80,11 +80,34 @@ pub struct KernelHead {
     pub params: &'static [ParamHead],
 }
 
+impl KernelHead {
+    /// What each parameter is called: the author's name, or of the elements of an array that and a number.
+    fn symbols(&self) -> impl Iterator<Item = (String, &'static ParamHead)> {
+        self.params.iter().flat_map(move |param| {
+            let elements = param.elements.unwrap_or(1);
+            (0..elements).map(move |at| (self.symbol(param, at), param))
+        })
+    }
+
+    fn symbol(&self, param: &ParamHead, at: usize) -> String {
+        let mut name = symbol(param.name);
+        if param.elements.is_some() {
+            let _ = write!(name, "_{at}");
+            while self.params.iter().any(|other| symbol(other.name) == name) {
+                name.push('_');
+            }
+        }
+        name
+    }
+}
+
 /// A parameter's name, and what its attribute says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamHead {
     /// The author's name for it.
     pub name: &'static str,
+    /// How many parameters it is, if it is an array.
+    pub elements: Option<usize>,
     /// The divisor promised, where it is not the usual one: bytes for a pointer's address.
     pub divisor: Option<u32>,
     /// `#[readonly]`: nothing is stored there while the kernel runs.
@@ -406,29 +429,27 @@ impl Trace {
 
     fn set_params(&mut self, head: &KernelHead, at: At) {
         let loc = self.loc(at);
-        let mut not_a_divisor = Vec::new();
+        for param in head.params {
+            if let Some(divisor) = param.divisor.filter(|it| !it.is_power_of_two()) {
+                let name = param.name;
+                let message = format!(
+                    "what every launch promises of `{name}` is a power of two, not {divisor}"
+                );
+                self.fail(OpError::new(Code::NotPowerOfTwo, message), at);
+            }
+        }
         let func = self.builder.func_mut();
-        for (i, param) in head.params.iter().enumerate() {
-            let Some(entry) = func.params.get_mut(i) else {
+        for (index, (name, param)) in head.symbols().enumerate() {
+            let Some(entry) = func.params.get_mut(index) else {
                 continue;
             };
-            let name = symbol(param.name);
             entry.name = name.as_str().into();
-            match param.divisor {
-                Some(divisor) if !divisor.is_power_of_two() => not_a_divisor.push((param, divisor)),
-                divisor => entry.divisor = divisor.unwrap_or(entry.divisor),
-            }
+            let promised = param.divisor.filter(|it| it.is_power_of_two());
+            entry.divisor = promised.unwrap_or(entry.divisor);
             entry.is_readonly = param.is_readonly;
             let value = entry.value;
             func.set_name(value, &name);
             func.set_value_loc(value, loc);
-        }
-        for (param, divisor) in not_a_divisor {
-            let message = format!(
-                "what every launch promises of `{}` is a power of two, not {divisor}",
-                param.name
-            );
-            self.fail(OpError::new(Code::NotPowerOfTwo, message), at);
         }
     }
 }

@@ -74,7 +74,7 @@ fn assigning_combine(x: Tensor<f32>) -> Tensor<f32> {
 }
 
 #[kernel]
-fn read_only_number(#[readonly] n: i32) {} //~ only a `Ptr` can be `#[readonly]`, not `i32`
+fn read_only_number(#[readonly] n: i32) {} //~ only a `Ptr` can be `#[readonly]`, or an array of them, not `i32`
 
 #[kernel]
 fn read_only_of_what(#[readonly(x)] x: Ptr<f32>) {} //~ unexpected
@@ -88,3 +88,12 @@ fn products() {
     mma_v2(half, single, single); //~ `mma_v2` does not multiply `gluon_lang::lang::prelude::f16` by `f32`
     dot_fma(byte, byte, single); //~ `dot_fma` does not multiply `gluon_lang::lang::E4m3`
 }
+
+#[kernel]
+fn array_of_maps(x: [TensorMap<f32>; 2]) {} //~ a kernel takes no array of `gluon_lang::lang::TensorMap<f32>` //~ is not a kernel
+
+#[kernel]
+fn readonly_numbers(#[readonly] n: [i32; 2]) {} //~ only a `Ptr` can be `#[readonly]`, or an array of them, not `[i32; 2]`
+
+#[kernel(signature(x: [rows, 4], strides = [x.stride(0), 1, 1]))] //~ mismatched types
+fn rules_of_another_length(x: Ptr<f32>, strides: [i64; 2]) {}

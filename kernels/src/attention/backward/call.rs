@@ -268,12 +268,8 @@ impl Attention {
                 i32::from(call.options.lengths.is_some()),
                 call.qkv[0].place().shape[2] as i32,
                 call.block_stride() as i32,
-                of_out.batch as i64,
-                of_out.head as i64,
-                of_out.token as i64,
-                of_dout.batch as i64,
-                of_dout.head as i64,
-                of_dout.token as i64,
+                of_out.numbers(),
+                of_dout.numbers(),
             ),
         )?;
         Ok(())
@@ -349,9 +345,7 @@ impl Attention {
                 i32::from(call.options.lengths.is_some()),
                 call.block_stride() as i32,
                 call.checked.scale,
-                of_dq.batch as i64,
-                of_dq.head as i64,
-                of_dq.token as i64,
+                of_dq.numbers(),
             ),
         )?;
         Ok(())

@@ -244,7 +244,7 @@ where
     } = given.attention.sizes;
     let [of_longest, of_head] = given.blocks();
     let (_, tokens) = given.attention.rows(0);
-    let [of_batch, of_row_head, of_token] = given.strides_of_queries(DV);
+    let strides = given.strides_of_queries(DV);
     case.launch(
         backward_begin::<T, D, DV, QUERIES>,
         grid([of_longest, heads, batch]),
@@ -261,12 +261,8 @@ where
             i32::from(given.setup.is_ragged),
             tokens as i32,
             of_head as i32,
-            of_batch,
-            of_row_head,
-            of_token,
-            of_batch,
-            of_row_head,
-            of_token,
+            strides,
+            strides,
         ),
     )?;
     Ok(())
@@ -344,7 +340,6 @@ where
         ..
     } = given.attention.sizes;
     let [of_longest, of_head] = given.blocks();
-    let [of_batch, of_row_head, of_token] = given.strides_of_queries(D);
     case.launch(
         backward_end::<T, D, QUERIES>,
         grid([of_longest * GROUPS, heads, batch]),
@@ -356,9 +351,7 @@ where
             i32::from(given.setup.is_ragged),
             of_head as i32,
             given.attention.scale() as f32,
-            of_batch,
-            of_row_head,
-            of_token,
+            given.strides_of_queries(D),
         ),
     )?;
     Ok(())

@@ -80,12 +80,8 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
     is_ragged: i32,
     row_stride: i32,
     block_stride: i32,
-    #[multiple_of(8)] out_batch: i64,
-    #[multiple_of(8)] out_head: i64,
-    #[multiple_of(8)] out_token: i64,
-    #[multiple_of(8)] dout_batch: i64,
-    #[multiple_of(8)] dout_head: i64,
-    #[multiple_of(8)] dout_token: i64,
+    #[multiple_of(8)] out_strides: [i64; 3],
+    #[multiple_of(8)] dout_strides: [i64; 3],
 ) {
     let lengths = Lengths {
         is_ragged: is_ragged != 0,
@@ -113,8 +109,8 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
                 let x = x.at(at).mask(is_row.expand_dims(1)).other(T::ZERO).load();
                 x.cast::<f32>()
             };
-            let of_out = load(out, [out_batch, out_head, out_token]);
-            let product = of_out * load(dout, [dout_batch, dout_head, dout_token]);
+            let of_out = load(out, out_strides);
+            let product = of_out * load(dout, dout_strides);
             let line = block.batch * num_programs(1) + block.head;
             let lse = lse.at(line * row_stride + block.token + row);
             let lse = lse.mask(is_row).other(f32::NEG_INFINITY).load();
@@ -152,9 +148,7 @@ pub fn backward_end<T: Float, const D: usize, const QUERIES: usize>(
     is_ragged: i32,
     block_stride: i32,
     scale: f32,
-    #[multiple_of(8)] batch_stride: i64,
-    #[multiple_of(8)] head_stride: i64,
-    #[multiple_of(8)] token_stride: i64,
+    #[multiple_of(8)] strides: [i64; 3],
 ) {
     let lengths = Lengths {
         is_ragged: is_ragged != 0,
@@ -179,9 +173,10 @@ pub fn backward_end<T: Float, const D: usize, const QUERIES: usize>(
         let row = group * next_rows + arange(0..ROWS, Slice::new(1, layout.clone()));
         let column = group * next_columns + arange(0..half, Slice::new(0, layout)).expand_dims(0);
         let (batch, head) = (block.batch.cast::<i64>(), block.head.cast::<i64>());
-        let first = batch * batch_stride + head * head_stride;
+        let [of_batch, of_head, of_token] = strides;
+        let first = batch * of_batch + head * of_head;
         let token = (block.token + row).cast::<i64>();
-        let at = (token * token_stride + first).expand_dims(1) + column.cast::<i64>();
+        let at = (token * of_token + first).expand_dims(1) + column.cast::<i64>();
         let is_row = (block.first + row < block.queries).expand_dims(1);
         dq.at(at).mask(is_row).store(sum);
     }

@@ -42,7 +42,7 @@ pub(super) type BeginHandles<T> = handles! {
     lse delta log2_sum sums: Ptr<f32>,
     turns query_offsets: Ptr<i32>,
     queries is_ragged row_stride block_stride: Scalar<i32>,
-    out_batch out_head out_token dout_batch dout_head dout_token: Scalar<i64>,
+    out_strides dout_strides: [Scalar<i64>; 3],
 };
 
 /// The parameters of `backward_end`.
@@ -52,7 +52,7 @@ pub(super) type EndHandles<T> = handles! {
     query_offsets: Ptr<i32>,
     queries is_ragged block_stride: Scalar<i32>,
     scale: Scalar<f32>,
-    batch_stride head_stride token_stride: Scalar<i64>,
+    strides: [Scalar<i64>; 3],
 };
 
 /// The kernels before and after the main loop, for given depths.

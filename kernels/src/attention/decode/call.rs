@@ -277,15 +277,9 @@ impl Attention {
                 reach(right, 0),
                 exponent_scale * LOG2_E as f32,
                 score_scale,
-                of_out.batch as i64,
-                of_out.head as i64,
-                of_out.token as i64,
-                by_keys[0],
-                by_keys[1],
-                by_keys[2],
-                by_values[0],
-                by_values[1],
-                by_values[2],
+                of_out.numbers(),
+                by_keys,
+                by_values,
             ),
         )?;
         if splits > 1 {
@@ -321,9 +315,7 @@ impl Attention {
                 splits as i32,
                 tokens as i32,
                 reach(call.options.mask().left, 0),
-                of_out.batch as i64,
-                of_out.head as i64,
-                of_out.token as i64,
+                of_out.numbers(),
             ),
         )?;
         Ok(())

@@ -96,8 +96,7 @@ where
     let reach = |reach: Option<usize>| reach.map_or(FAR, |reach| reach as i32);
     let left = reach(setup.mask.left);
     let tiles = batch * kv_heads * splits * queries.div_ceil(ROWS / PACK);
-    let [of_batch, of_head, of_token] =
-        [heads * queries * DV, queries * DV, DV].map(|stride| stride as i64);
+    let of_out = [heads * queries * DV, queries * DV, DV].map(|stride| stride as i64);
     case.launch(
         decode::<T, U, C, D, DV, KEYS, PIECE, PACK, BY_HEAD, M>,
         // Small cases have few programs, so that each computes several tiles.
@@ -131,15 +130,9 @@ where
             reach(setup.mask.right),
             exponent_scale * LOG2_E as f32,
             score_scale,
-            of_batch,
-            of_head,
-            of_token,
-            of_k.strides[0] as i64,
-            of_k.strides[1] as i64,
-            of_k.strides[2] as i64,
-            of_v.strides[0] as i64,
-            of_v.strides[1] as i64,
-            of_v.strides[2] as i64,
+            of_out,
+            of_k.strides.map(|stride| stride as i64),
+            of_v.strides.map(|stride| stride as i64),
         ),
     )?;
     if splits > 1 {
@@ -157,9 +150,7 @@ where
                 splits as i32,
                 (ROWS / PACK) as i32,
                 left,
-                of_batch,
-                of_head,
-                of_token,
+                of_out,
             ),
         )?;
     }

@@ -90,15 +90,9 @@ pub fn decode<
     right: i32,
     log2_scale: f32,
     score_scale: f32,
-    #[multiple_of(8)] out_batch: i64,
-    #[multiple_of(8)] out_head: i64,
-    #[multiple_of(8)] out_token: i64,
-    keys_page: i64,
-    keys_head: i64,
-    keys_token: i64,
-    values_page: i64,
-    values_head: i64,
-    values_token: i64,
+    #[multiple_of(8)] out_strides: [i64; 3],
+    keys_strides: [i64; 3],
+    values_strides: [i64; 3],
 ) {
     assume((batch > 0) & (kv_heads > 0) & (query_heads > 0));
     assume((queries > 0) & (splits > 0) & (page_tokens > 0));
@@ -113,8 +107,8 @@ pub fn decode<
         is_by_head: BY_HEAD,
         scales: (C::DTYPE != T::DTYPE).then(|| {
             [
-                scales(key_scales, [keys_page, keys_head, keys_token], D),
-                scales(value_scales, [values_page, values_head, values_token], DV),
+                scales(key_scales, keys_strides, D),
+                scales(value_scales, values_strides, DV),
             ]
         }),
         pages: Pages {
@@ -135,7 +129,7 @@ pub fn decode<
         },
         results: Partial {
             out,
-            strides: [out_batch, out_head, out_token],
+            strides: out_strides,
             lse,
             sums,
             lse_of_splits,

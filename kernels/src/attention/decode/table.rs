@@ -20,8 +20,7 @@ pub(super) type DecodeHandles<T, C> = handles! {
     sinks data key_scales value_scales: Ptr<f32>,
     batch kv_heads query_heads queries splits is_paged page_tokens table_row pages has_sinks left right: Scalar<i32>,
     log2_scale score_scale: Scalar<f32>,
-    out_batch out_head out_token: Scalar<i64>,
-    keys_page keys_head keys_token values_page values_head values_token: Scalar<i64>,
+    out_strides keys_strides values_strides: [Scalar<i64>; 3],
 };
 
 /// The parameters of `merge_splits`.
@@ -31,7 +30,7 @@ pub(super) type MergeHandles<T> = handles! {
     lse: Ptr<f32>,
     lengths: Ptr<i32>,
     heads queries splits tokens left: Scalar<i32>,
-    out_batch out_head out_token: Scalar<i64>,
+    out_strides: [Scalar<i64>; 3],
 };
 
 /// An instance of `decode`, and the tokens of one of its TMA loads.

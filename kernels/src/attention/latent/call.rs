@@ -181,9 +181,7 @@ impl Attention {
                 order.head as i32,
                 pages as i32,
                 scale * LOG2_E as f32,
-                of_out.batch as i64,
-                of_out.head as i64,
-                of_out.token as i64,
+                of_out.numbers(),
             ),
         )?;
         self.launch_merge_latent(call, &rows, parts)
@@ -225,9 +223,7 @@ impl Attention {
                 queries as i32,
                 parts as i32,
                 pages as i32,
-                of_out.batch as i64,
-                of_out.head as i64,
-                of_out.token as i64,
+                of_out.numbers(),
             ),
         )?;
         Ok(())

@@ -89,9 +89,7 @@ where
             head_rows as i32,
             sequences.row as i32,
             (scale * LOG2_E) as f32,
-            strides[0],
-            strides[1],
-            strides[2],
+            strides,
         ),
     )?;
     case.launch(
@@ -108,9 +106,7 @@ where
             queries as i32,
             parts as i32,
             sequences.row as i32,
-            strides[0],
-            strides[1],
-            strides[2],
+            strides,
         ),
     )?;
     let reference = || {

@@ -55,9 +55,7 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
     head_rows: i32,
     table_row: i32,
     log2_scale: f32,
-    #[multiple_of(8)] out_batch: i64,
-    #[multiple_of(8)] out_head: i64,
-    #[multiple_of(8)] out_token: i64,
+    #[multiple_of(8)] out_strides: [i64; 3],
 ) {
     assume((batch > 0) & (heads > 0) & (queries > 0) & (table_row > 0));
     assume((row_tiles > 0) & (token_rows > 0) & (head_rows > 0));
@@ -81,7 +79,7 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
         token_rows,
         head_rows,
         out,
-        strides: [out_batch, out_head, out_token],
+        strides: out_strides,
         lse,
         sums,
         lse_of_pieces,

@@ -21,9 +21,7 @@ pub fn merge_latent<T: Float, const DV: usize, const COLUMNS: usize>(
     queries: i32,
     parts: i32,
     table_row: i32,
-    #[multiple_of(8)] out_batch: i64,
-    #[multiple_of(8)] out_head: i64,
-    #[multiple_of(8)] out_token: i64,
+    #[multiple_of(8)] out_strides: [i64; 3],
 ) {
     assume((batch > 0) & (heads > 0) & (queries > 0) & (parts > 0));
     launch_dependents();
@@ -58,9 +56,10 @@ pub fn merge_latent<T: Float, const DV: usize, const COLUMNS: usize>(
             };
             let (merged, sum) = merge(lines, COLUMNS);
             lse.at(row).mask(program_id(1) == 0).store(sum);
-            let first = sequence.cast::<i64>() * out_batch
-                + (line / queries).cast::<i64>() * out_head
-                + (line % queries).cast::<i64>() * out_token;
+            let [of_sequence, of_head, of_token] = out_strides;
+            let first = sequence.cast::<i64>() * of_sequence
+                + (line / queries).cast::<i64>() * of_head
+                + (line % queries).cast::<i64>() * of_token;
             let column = first_column + arange(0..COLUMNS, merged.layout());
             out.at(column.cast::<i64>() + first)
                 .store(merged.cast::<T>());

@@ -32,8 +32,7 @@ type ResultsHandles<A, B, O> = handles! {
     out: Ptr<O>,
     lse: Ptr<f32>,
     rows heads tokens: Scalar<i32>,
-    a_batch a_head a_token b_batch b_head b_token out_batch out_head out_token: Scalar<i64>,
-    a_lse_batch a_lse_head a_lse_token b_lse_batch b_lse_head b_lse_token: Scalar<i64>,
+    a_strides b_strides out_strides a_lse_strides b_lse_strides: [Scalar<i64>; 3],
 };
 
 /// A tensor and its LSE, `[batch, heads, tokens]`.
@@ -151,21 +150,11 @@ impl Attention {
                 rows as i32,
                 heads as i32,
                 tokens as i32,
-                of_a.batch as i64,
-                of_a.head as i64,
-                of_a.token as i64,
-                of_b.batch as i64,
-                of_b.head as i64,
-                of_b.token as i64,
-                of_out.batch as i64,
-                of_out.head as i64,
-                of_out.token as i64,
-                of_a_lse[0],
-                of_a_lse[1],
-                of_a_lse[2],
-                of_b_lse[0],
-                of_b_lse[1],
-                of_b_lse[2],
+                of_a.numbers(),
+                of_b.numbers(),
+                of_out.numbers(),
+                of_a_lse,
+                of_b_lse,
             ),
         )?;
         Ok(())

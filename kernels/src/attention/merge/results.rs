@@ -21,21 +21,11 @@ pub fn merge_results<A: Float, B: Float, O: Float>(
     rows: i32,
     heads: i32,
     tokens: i32,
-    #[multiple_of(8)] a_batch: i64,
-    #[multiple_of(8)] a_head: i64,
-    #[multiple_of(8)] a_token: i64,
-    #[multiple_of(8)] b_batch: i64,
-    #[multiple_of(8)] b_head: i64,
-    #[multiple_of(8)] b_token: i64,
-    #[multiple_of(8)] out_batch: i64,
-    #[multiple_of(8)] out_head: i64,
-    #[multiple_of(8)] out_token: i64,
-    a_lse_batch: i64,
-    a_lse_head: i64,
-    a_lse_token: i64,
-    b_lse_batch: i64,
-    b_lse_head: i64,
-    b_lse_token: i64,
+    #[multiple_of(8)] a_strides: [i64; 3],
+    #[multiple_of(8)] b_strides: [i64; 3],
+    #[multiple_of(8)] out_strides: [i64; 3],
+    a_lse_strides: [i64; 3],
+    b_lse_strides: [i64; 3],
 ) {
     assume((heads > 0) & (tokens > 0));
     launch_dependents();
@@ -55,8 +45,8 @@ pub fn merge_results<A: Float, B: Float, O: Float>(
         let of_rows = lse.at(first(strides)).mask(is_row);
         of_rows.other(f32::NEG_INFINITY).load()
     };
-    let of_a = read(a_lse, [a_lse_batch, a_lse_head, a_lse_token]);
-    let of_b = read(b_lse, [b_lse_batch, b_lse_head, b_lse_token]);
+    let of_a = read(a_lse, a_lse_strides);
+    let of_b = read(b_lse, b_lse_strides);
     let largest = maximum(maximum(of_a, of_b), LEAST);
     let [of_a, of_b] = [of_a, of_b].map(|lse| ((lse - largest) * LOG2_E as f32).exp2());
     let total = of_a + of_b;
@@ -67,18 +57,14 @@ pub fn merge_results<A: Float, B: Float, O: Float>(
     let column = arange(0..room, Slice::new(0, layout)).expand_dims(0);
     let at = |strides: [Scalar<i64>; 3]| first(strides).expand_dims(1) + column.cast::<i64>();
     let is_there = |of_rows: Tensor<bool>| of_rows.expand_dims(1) & (column < columns as i32);
-    let a = a
-        .at(at([a_batch, a_head, a_token]))
-        .mask(is_there(is_row & (of_a > 0.0)));
-    let b = b
-        .at(at([b_batch, b_head, b_token]))
-        .mask(is_there(is_row & (of_b > 0.0)));
+    let a = a.at(at(a_strides)).mask(is_there(is_row & (of_a > 0.0)));
+    let b = b.at(at(b_strides)).mask(is_there(is_row & (of_b > 0.0)));
     let (a, b) = (
         a.other(0).load().cast::<f32>(),
         b.other(0).load().cast::<f32>(),
     );
     let factor = select(has_keys, 1.0 / total, 0.0);
     let merged = a * (of_a * factor).expand_dims(1) + b * (of_b * factor).expand_dims(1);
-    let out = out.at(at([out_batch, out_head, out_token]));
+    let out = out.at(at(out_strides));
     out.mask(is_there(is_row)).store(merged.cast::<O>());
 }

@@ -28,9 +28,7 @@ pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
     splits: i32,
     tokens: i32,
     left: i32,
-    #[multiple_of(8)] out_batch: i64,
-    #[multiple_of(8)] out_head: i64,
-    #[multiple_of(8)] out_token: i64,
+    #[multiple_of(8)] out_strides: [i64; 3],
 ) {
     assume((heads > 0) & (queries > 0) & (splits > 0) & (tokens > 0));
     let row = program_id(0);
@@ -57,9 +55,10 @@ pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
     };
     let (merged, sum) = merge(lines, DV);
     lse.at(row).store(sum);
-    let first = batch.cast::<i64>() * out_batch
-        + head.cast::<i64>() * out_head
-        + token.cast::<i64>() * out_token;
+    let [of_batch, of_head, of_token] = out_strides;
+    let first = batch.cast::<i64>() * of_batch
+        + head.cast::<i64>() * of_head
+        + token.cast::<i64>() * of_token;
     let column = arange(0..DV, merged.layout());
     out.at(column.cast::<i64>() + first)
         .store(merged.cast::<T>());

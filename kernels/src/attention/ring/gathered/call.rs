@@ -26,7 +26,7 @@ use crate::wait_limit::nanoseconds;
 /// The parameters of `gather_shards`.
 pub(super) type GatherHandles<T> = handles! {
     k v: Ptr<T>,
-    k_batch k_head k_token v_batch v_head v_token: Scalar<i64>,
+    k_strides v_strides: [Scalar<i64>; 3],
     all_of: PeerMap<T>,
     flags: Ptr<i64>,
     flags_of: PeerMap<i64>,
@@ -39,7 +39,8 @@ pub(super) type GatherHandles<T> = handles! {
 /// The parameters of `sum_shards`.
 pub(super) type SumHandles<T> = handles! {
     dk dv: Ptr<T>,
-    k_batch k_head k_token v_batch v_head v_token parts: Scalar<i64>,
+    k_strides v_strides: [Scalar<i64>; 3],
+    parts: Scalar<i64>,
     all_of: PeerMap<T>,
     flags: Ptr<i64>,
     flags_of: PeerMap<i64>,
@@ -222,14 +223,7 @@ impl Parallel<'_> {
         kernel.enqueue(self.world, ctas, |rank| {
             let [of_k, of_v] = [&k[rank], &v[rank]].map(strides);
             let [k, v] = [&k[rank], &v[rank]];
-            numbers!(
-                self,
-                &memory,
-                need,
-                window,
-                rank,
-                [k, v, of_k[0], of_k[1], of_k[2], of_v[0], of_v[1], of_v[2]]
-            )
+            numbers!(self, &memory, need, window, rank, [k, v, of_k, of_v])
         })?;
         Ok(memory)
     }
@@ -263,9 +257,7 @@ impl Parallel<'_> {
                 need,
                 window,
                 rank,
-                [
-                    dk, dv, of_k[0], of_k[1], of_k[2], of_v[0], of_v[1], of_v[2], parts
-                ]
+                [dk, dv, of_k, of_v, parts]
             )
         })?;
         Ok(())

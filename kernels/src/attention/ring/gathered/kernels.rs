@@ -112,7 +112,7 @@ impl Tile {
 
 /// Stores K and V of this rank to all ranks whose queries see them.
 ///
-/// `k` and `v` are `[batch, kv_heads, chunks · tokens, D or DV]` with these strides, rows without gaps, and `lines` is `batch · kv_heads`. Each rank gets `[lines, ranks · chunks · tokens, D]` at `all_of`, and behind it the same of V: tokens in the order of the
+/// `k` and `v` are `[batch, kv_heads, chunks · tokens, D or DV]` with these strides of batches, heads and tokens, rows without gaps, and `lines` is `batch · kv_heads`. Each rank gets `[lines, ranks · chunks · tokens, D]` at `all_of`, and behind it the same of V: tokens in the order of the
 /// sequence, of which rank r has chunk r and, of two, `2 · ranks - 1 - r`. Keys that no query of a rank sees, from `left` before its position to `right` behind it, are not stored there.
 ///
 /// `flags` has a number for each rank at most, and behind them one for each CTA of each rank; `launches` is one number of this rank. A wait for other ranks ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for.
@@ -121,12 +121,8 @@ impl Tile {
 pub fn gather_shards<T: Float, const D: usize, const DV: usize>(
     k: Ptr<T>,
     v: Ptr<T>,
-    #[multiple_of(8)] k_batch: i64,
-    #[multiple_of(8)] k_head: i64,
-    #[multiple_of(8)] k_token: i64,
-    #[multiple_of(8)] v_batch: i64,
-    #[multiple_of(8)] v_head: i64,
-    #[multiple_of(8)] v_token: i64,
+    #[multiple_of(8)] k_strides: [i64; 3],
+    #[multiple_of(8)] v_strides: [i64; 3],
     all_of: PeerMap<T>,
     flags: Ptr<i64>,
     flags_of: PeerMap<i64>,
@@ -176,26 +172,22 @@ pub fn gather_shards<T: Float, const D: usize, const DV: usize>(
             }
         }
     };
-    store(k, [k_batch, k_head, k_token], D, scalar(0));
+    store(k, k_strides, D, scalar(0));
     let of_keys = lines.cast::<i64>() * sequence.all().cast::<i64>() * D as i64;
-    store(v, [v_batch, v_head, v_token], DV, of_keys);
+    store(v, v_strides, DV, of_keys);
     mail.meet();
 }
 
 /// `dk` and `dv`: for the tokens of this rank the sums of what all ranks have of them, in f32, in the order of ranks and of their chunks, rounded once.
 ///
 /// At `parts` of each rank there are, for each of its chunks of queries, `[lines, ranks · chunks · tokens, D]` gradients of K, and behind those of all chunks as many of V; only those of keys that the queries see, from `left` before to `right` behind, are read. `dk` and `dv` are
-/// `[batch, kv_heads, chunks · tokens, D or DV]` with these strides. The rest is as for [`gather_shards`]. Each rank has begun the launch when its parts are there, and no rank has ended it before all have read them.
+/// `[batch, kv_heads, chunks · tokens, D or DV]` with these strides of batches, heads and tokens. The rest is as for [`gather_shards`]. Each rank has begun the launch when its parts are there, and no rank has ended it before all have read them.
 #[kernel(warps = WARPS, cooperative, min_ctas_per_sm = CTAS)]
 pub fn sum_shards<T: Float, const D: usize, const DV: usize>(
     dk: Ptr<T>,
     dv: Ptr<T>,
-    #[multiple_of(8)] k_batch: i64,
-    #[multiple_of(8)] k_head: i64,
-    #[multiple_of(8)] k_token: i64,
-    #[multiple_of(8)] v_batch: i64,
-    #[multiple_of(8)] v_head: i64,
-    #[multiple_of(8)] v_token: i64,
+    #[multiple_of(8)] k_strides: [i64; 3],
+    #[multiple_of(8)] v_strides: [i64; 3],
     #[multiple_of(8)] parts: i64,
     all_of: PeerMap<T>,
     flags: Ptr<i64>,
@@ -246,9 +238,9 @@ pub fn sum_shards<T: Float, const D: usize, const DV: usize>(
             to.at(at).mask(inside).store(total.cast::<T>());
         }
     };
-    sum(dk, [k_batch, k_head, k_token], D, parts);
+    sum(dk, k_strides, D, parts);
     let of_keys = (lines * chunks).cast::<i64>() * sequence.all().cast::<i64>() * D as i64;
-    sum(dv, [v_batch, v_head, v_token], DV, parts + of_keys);
+    sum(dv, v_strides, DV, parts + of_keys);
     mail.meet();
 }
 
