@@ -48,9 +48,10 @@ class Ours:
         numbers = {"query_heads": 1, "queries": tokens, "keys": tokens, "is_ragged": 0, "seed": 0, "dropped": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
                    "row_stride": tokens, "block_stride": blocks, "score_scale": 1.0, "scale": scale, "log2_scale": scale * math.log2(math.e)}
         for name in ("out", "dout"):
-            numbers |= {f"{name}_batch": heads * tokens * values, f"{name}_head": tokens * values, f"{name}_token": values}
-        for name, columns in (("", depth), ("dk_", depth), ("dv_", values)):
-            numbers |= {f"{name}batch_stride": heads * tokens * columns, f"{name}head_stride": tokens * columns, f"{name}token_stride": columns}
+            numbers[f"{name}_strides"] = [heads * tokens * values, tokens * values, values]
+        numbers["strides"] = [heads * tokens * depth, tokens * depth, depth]
+        for name, columns in (("dk", depth), ("dv", values)):
+            numbers |= {f"{name}_head_stride": tokens * columns, f"{name}_token_stride": columns}
         stems = ((f"backward_begin-bf16-{depth}-{values}-{queries}", [blocks, heads, 1]),
                  (f"backward-bf16-{depth}-{values}-{variant}-Plain", [-(-tokens // keys), heads, 1]),
                  (f"backward_end-bf16-{depth}-{queries}", [blocks * GROUPS, heads, 1]))

@@ -74,7 +74,7 @@ def ours(folder, problem, workspace, stem=None):
     sums, lse_of_pieces = workspace
     assert sums.numel() >= (parts + batch - 1) * rows * VALUES
     numbers = {"batch": batch, "heads": heads, "queries": queries, "row_tiles": tiles, "token_rows": heads, "head_rows": 1, "table_row": problem.row, "parts": parts, "page_stride": PAGE * DEPTH,
-               "log2_scale": SCALE * math.log2(math.e), "out_batch": rows * VALUES, "out_head": VALUES, "out_token": heads * VALUES}
+               "log2_scale": SCALE * math.log2(math.e), "out_strides": [rows * VALUES, VALUES, heads * VALUES]}
     buffers = dict(q=problem.q.view(batch, rows, DEPTH), q_rope=problem.q.view(batch, rows, DEPTH), cache=problem.cache, cache_rope=problem.cache, cache_rows=problem.cache, out=problem.out, lse=problem.lse,
                    sums=sums, lse_of_pieces=lse_of_pieces, lengths=problem.of_lengths, table=problem.table)
     launches = []

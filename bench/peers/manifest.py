@@ -14,8 +14,10 @@ ITEM_BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
 
 def launch_spec(kernel, cubin, grid, scalars, rename):
-    """A launch of a kernel as `build` describes it; `scalars` has the numbers by name. One that waits for the launch before it
-    may overlap with that."""
+    """A launch of a kernel as `build` describes it; `scalars` has the numbers by name, those of an array as a list. One that waits for the launch
+    before it may overlap with that."""
+    lists = {name: numbers for name, numbers in scalars.items() if isinstance(numbers, (list, tuple))}
+    scalars = scalars | {f"{name}_{at}": number for name, numbers in lists.items() for at, number in enumerate(numbers)}
     params = []
     for p in kernel["parameters"]:
         name = rename.get(p["name"], p["name"])
