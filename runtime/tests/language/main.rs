@@ -6,6 +6,7 @@
 )]
 
 mod arithmetic;
+mod arrays;
 mod assigned;
 mod attributes;
 mod axes;
