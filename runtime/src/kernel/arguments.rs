@@ -181,7 +181,7 @@ mod tests {
         assert!(pack::<(), _>(&device, ()).unwrap().is_empty());
         let block = pack::<([Scalar<i32>; 2], [Ptr<f32>; 2], [Scalar<u8>; 0]), _>(
             &device,
-            ([5, -2], [&x, &x], []),
+            ([5, -2], [&x, &x], [0_u8; 0]),
         );
         assert_eq!(block.unwrap().offsets(), [0, 4, 8, 16]);
     }

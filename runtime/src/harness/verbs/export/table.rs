@@ -68,7 +68,7 @@ fn parameter(
     let value = signature.and_then(|signature| {
         let mut scalars = signature.scalars.iter();
         scalars
-            .find(|(name, _)| *name == &*param.name)
+            .find(|(name, _)| *name == *param.name)
             .map(|(_, value)| value)
     });
     let table = json!({
