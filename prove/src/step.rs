@@ -8,7 +8,7 @@ use crate::control::set;
 use crate::machine::{Machine, Stop};
 use crate::program::{Bytes, Step, What};
 use crate::report;
-use crate::state::{Flight, Seen, State, Status};
+use crate::state::{Agent, Flight, Seen, State, Status};
 
 /// How a step went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -432,13 +432,27 @@ impl<'p> Machine<'p> {
         if is_complete {
             let done = state.named.remove(place);
             for (at, other) in state.agents.iter_mut().enumerate() {
-                if done.who & 1 << at != 0 && other.status == Status::JoinsNamed {
+                if done.who & 1 << at != 0 && self.joins(at, other) == Some(number) {
                     other.status = Status::Runs;
                     other.knows |= done.gathered;
                 }
             }
         }
         Ok(Went::On)
+    }
+}
+
+impl Machine<'_> {
+    /// The named barrier at which an agent waits. It may have arrived at others before, without a wait.
+    fn joins(&self, at: usize, agent: &Agent) -> Option<u32> {
+        if agent.status != Status::JoinsNamed {
+            return None;
+        }
+        let steps = &self.program.partitions[self.warps[at].partition].steps;
+        match steps[agent.at - 1].what {
+            What::NamedSync { number, .. } => Some(number),
+            _ => None,
+        }
     }
 }
 

@@ -141,6 +141,44 @@ fn right_rings_are_proved() {
     }
 }
 
+/// Two warpgroups in turns: each passes the turn at the barrier where the other waits.
+const TURNS: &str = "kernel @turns(%n: i32) warps(4) stage(resolved) {
+  %zero = constant {value=0} : i32
+  %unit = constant {value=1} : i32
+  warp_specialize {warps=[4, 4], registers=[0, 0]} () {
+    for %zero, %n, %unit, [] (%i: i32) {
+      named_sync {number=0, threads=256}
+      named_arrive {number=1, threads=256}
+      yield []
+    }
+    named_sync {number=0, threads=256}
+    yield []
+  } () {
+    named_arrive {number=0, threads=256}
+    for %zero, %n, %unit, [] (%i.1: i32) {
+      named_sync {number=1, threads=256}
+      named_arrive {number=0, threads=256}
+      yield []
+    }
+    yield []
+  }
+  return
+}
+";
+
+/// Warps that have passed the turn wait at a barrier that the end of that turn does not complete.
+#[test]
+fn turns_of_named_barriers_are_proved() {
+    assert_eq!(verdict(TURNS), "proved");
+    let first = "    named_arrive {number=0, threads=256}\n    for";
+    let said = verdict(&TURNS.replace(first, "    for"));
+    assert!(said.starts_with("found at `named_sync"), "{said}");
+    let pass = "      named_arrive {number=0, threads=256}\n";
+    let said = verdict(&TURNS.replace(pass, &pass.repeat(2)));
+    let twice = "these threads may arrive at the named barrier twice in one phase";
+    assert!(said.ends_with(twice), "{said}");
+}
+
 #[test]
 fn a_kernel_without_barriers_has_nothing_to_prove() {
     let text = "kernel @bare() warps(4) stage(resolved) {\n  return\n}\n";
