@@ -9,13 +9,9 @@ product in float64 of the dequantised factors, on poisoned outputs. Ratios are D
 a product of G groups of M rows each, which are contiguous.
 """
 
-import argparse
 import json
-import math
-import random
 import statistics
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -24,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from contest import Contestant, copies, enter, fill, hold, ratio, relative_error
 from cuda_driver import Function, Launch
 from manifest import launch_spec
+from shapes import each, parser_of, record
 
 try:
     import deep_gemm
@@ -178,37 +175,21 @@ def contest(shape, options):
         rate = lambda us: 2 * m * n * k / us / 1e6
         beside = f"{ratio(first.single_us, c.single_us):.3f} {ratio(first.back_to_back_us, c.back_to_back_us):.3f}"
         print(f"{shape:20s} {c.name:26s} {one:8.1f} us {rate(one):7.1f} TF | {many:8.1f} us {rate(many):7.1f} TF | {first.name} over it {beside}", flush=True)
-        if options.json:
-            with options.json.open("a") as out:
-                out.write(json.dumps({"shape": shape, "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")
+        record(options, c, shape=shape)
+
+
+def warm(shape, options):
+    """Lets DeepGEMM compile."""
+    of_deep_gemm([made(shape, options)])[0]()
+    torch.cuda.synchronize()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artefacts", type=Path)
-    parser.add_argument("--shapes", default=SHAPES)
+    parser = parser_of(__doc__, SHAPES, 20.0)
     parser.add_argument("--ours", default="", help="tiles whose file name contains one of these comma-separated texts")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--singles", type=int, default=7)
-    parser.add_argument("--batch-ms", type=float, default=20.0)
-    parser.add_argument("--check", action="store_true", help="compare only")
     parser.add_argument("--warm", action="store_true", help="let DeepGEMM compile only")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    torch.manual_seed(1)
-    random.seed(1)
-    print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, {time.strftime('%Y-%m-%d %H:%M:%S')}", flush=True)
-    for shape in options.shapes.split(","):
-        try:
-            if options.warm:
-                of_deep_gemm([made(shape, options)])[0]()
-                torch.cuda.synchronize()
-            else:
-                contest(shape, options)
-        except Exception as error:  # one shape that cannot run must not lose the others
-            print(shape, type(error).__name__, str(error)[:300], flush=True)
-        torch.cuda.empty_cache()
-    print(f"# {time.strftime('%H:%M:%S')}", flush=True)
+    each(options, warm if options.warm else contest)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Every result is compared with a product in float64, on poisoned outputs. Ratios:
 contestant: medians over the rounds.
 """
 
-import argparse
 import json
 import random
 import statistics
@@ -24,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from contest import Contestant, copies, enter, fill, hold, ratio, relative_error
 from cuda_driver import Function, Launch
 from manifest import launch_spec
+from shapes import each, parser_of, record
 
 try:
     import deep_gemm
@@ -143,35 +143,17 @@ def contest(shape, options):
         beside = [f"{title} {ratio(x.single_us, c.single_us):.3f} {ratio(x.back_to_back_us, c.back_to_back_us):.3f}"
                   for title, x in (("deepgemm over it", named.get(f"{skew} deepgemm")), ("even over it", named.get(f"even {way}"))) if x and x is not c]
         print(f"{shape:20s} {c.name:26s} {one:8.1f} us {rate(one):6.0f} TF | {many:8.1f} us {rate(many):6.0f} TF | {', '.join(beside)}", flush=True)
-        if options.json:
-            with options.json.open("a") as out:
-                out.write(json.dumps({"case": "grouped bf16", "shape": shape, "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")
+        record(options, c, case="grouped bf16", shape=shape)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artefacts", type=Path)
-    parser.add_argument("--shapes", default=SHAPES)
+    parser = parser_of(__doc__, SHAPES, 10.0)
     parser.add_argument("--skews", default=",".join(SKEWS))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--singles", type=int, default=7)
-    parser.add_argument("--batch-ms", type=float, default=10.0)
-    parser.add_argument("--check", action="store_true", help="compare only")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     unknown = [skew for skew in options.skews.split(",") if skew not in SKEWS]
     if unknown:
         parser.error(f"--skews {unknown[0]}: {', '.join(SKEWS)}")
-    torch.manual_seed(1)
-    random.seed(1)
-    print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, {time.strftime('%Y-%m-%d %H:%M:%S')}", flush=True)
-    for shape in options.shapes.split(","):
-        try:
-            contest(shape, options)
-        except Exception as error:  # one shape that cannot run must not lose the others
-            print(shape, type(error).__name__, str(error)[:300], flush=True)
-        torch.cuda.empty_cache()
-    print(f"# {time.strftime('%H:%M:%S')}", flush=True)
+    each(options, contest)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,9 @@ ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build sparse_prod
 compared with a product in float64, ours on poisoned outputs. cuSPARSELt returns new tensors, and its search chooses algorithm and splits for each shape. TFLOP/s are counted dense.
 """
 
-import argparse
 import json
-import random
 import statistics
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -21,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from contest import Contestant, copies, enter, fill, hold, ratio, relative_error
 from cuda_driver import Function, Launch
 from manifest import launch_spec
+from shapes import each, parser_of, record
 
 SMS, STRIP, BLOCK = 132, 64, 64
 SHAPES = "8192x8192x8192,4096x4096x4096,8192x2048x8192,4096x16x14336,8192x16x8192,8192x64x8192"
@@ -180,33 +178,15 @@ def contest(shape, options):
         beside = f"{ratio(last.single_us, c.single_us):.3f} {ratio(last.back_to_back_us, c.back_to_back_us):.3f}"
         rate = 2e-6 * m * n * k
         print(f"{case:24s} {c.name:14s} {one:8.2f} us, {rate / one:6.0f} TFLOP/s | {many:8.2f} us, {rate / many:6.0f} | {last.name} over it {beside}", flush=True)
-        if options.json:
-            with options.json.open("a") as out:
-                out.write(json.dumps({"type": options.type, "shape": shape, "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")
+        record(options, c, type=options.type, shape=shape)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artefacts", type=Path)
-    parser.add_argument("--shapes", default=SHAPES)
+    parser = parser_of(__doc__, SHAPES, 10.0)
     parser.add_argument("--type", choices=TYPES, default="bf16")
     parser.add_argument("--ours", default="", help="tiles whose name contains one of these comma-separated texts")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--singles", type=int, default=7)
-    parser.add_argument("--batch-ms", type=float, default=10.0)
-    parser.add_argument("--check", action="store_true", help="compare only")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    torch.manual_seed(1)
-    random.seed(1)
-    print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, {time.strftime('%Y-%m-%d %H:%M:%S')}", flush=True)
-    for shape in options.shapes.split(","):
-        try:
-            contest(shape, options)
-        except Exception as error:  # one shape that cannot run must not lose the others
-            print(shape, type(error).__name__, str(error)[:300], flush=True)
-        torch.cuda.empty_cache()
-    print(f"# {time.strftime('%H:%M:%S')}", flush=True)
+    each(options, contest)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,9 @@ ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build weight_only
 a product in float64 of the decoded weights, on poisoned outputs. The bound is the bytes of weights, scales, activations and results at 4.6 TB/s, and 1.7 us.
 """
 
-import argparse
 import json
-import random
 import statistics
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -22,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from contest import Contestant, copies, enter, fill, hold, ratio, relative_error
 from cuda_driver import Function, Launch
 from manifest import launch_spec
+from shapes import each, parser_of, record
 
 PREFIX = "weight_only_few-bf16-bf16-Plain-"
 MANY_PREFIX = "weight_only_many-bf16-bf16-Plain-"
@@ -169,32 +167,14 @@ def contest(shape, options):
         one, many = statistics.median(c.single_us), statistics.median(c.back_to_back_us)
         beside = f"{ratio(last.single_us, c.single_us):.2f} {ratio(last.back_to_back_us, c.back_to_back_us):.2f}"
         print(f"{shape:16s} {c.name:36s} {one:7.2f} us, {one / bound:.2f} of the bound | {many:7.2f} us, {many / bound:.2f} | {last.name} over it {beside}", flush=True)
-        if options.json:
-            with options.json.open("a") as out:
-                out.write(json.dumps({"shape": shape, "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")
+        record(options, c, shape=shape)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artefacts", type=Path)
-    parser.add_argument("--shapes", default=SHAPES)
+    parser = parser_of(__doc__, SHAPES, 10.0)
     parser.add_argument("--ours", default="", help="tiles whose file name contains one of these comma-separated texts")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--singles", type=int, default=7)
-    parser.add_argument("--batch-ms", type=float, default=10.0)
-    parser.add_argument("--check", action="store_true", help="compare only")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    torch.manual_seed(1)
-    random.seed(1)
-    print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, {time.strftime('%Y-%m-%d %H:%M:%S')}", flush=True)
-    for shape in options.shapes.split(","):
-        try:
-            contest(shape, options)
-        except Exception as error:  # one shape that cannot run must not lose the others
-            print(shape, type(error).__name__, str(error)[:300], flush=True)
-        torch.cuda.empty_cache()
-    print(f"# {time.strftime('%H:%M:%S')}", flush=True)
+    each(options, contest)
 
 
 if __name__ == "__main__":
