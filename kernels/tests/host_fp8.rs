@@ -44,7 +44,7 @@ fn attend(
 }
 
 /// Tensors in torch's order, batch, tokens, heads, depth, with a head of K and V for two of Q.
-fn check(depth: usize, causal: bool) {
+fn check(depth: usize, causal: bool, scale: f32) {
     let (batch, heads, kv_heads, tokens) = (1, 4, 2, 150);
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();
@@ -79,7 +79,7 @@ fn check(depth: usize, causal: bool) {
     };
     let options = Options {
         causal,
-        scale: Some(0.1),
+        scale: Some(scale),
         ..Options::default()
     };
     let result = Attention::new(&device)
@@ -92,7 +92,7 @@ fn check(depth: usize, causal: bool) {
         let kv = head / 2;
         let of_scores = factors[0][line] * factors[1][of_batch * kv_heads + kv];
         let both = [
-            f64::from(of_scores) * 0.1,
+            f64::from(of_scores) * f64::from(scale),
             factors[2][of_batch * kv_heads + kv].into(),
         ];
         let step = kv_heads * depth;
@@ -122,9 +122,17 @@ fn check(depth: usize, causal: bool) {
 
 #[test]
 fn heads_have_their_factors_at_each_depth() {
-    check(64, false);
-    check(128, true);
-    check(256, false);
+    check(64, false, 0.1);
+    check(128, true, 0.1);
+    check(256, false, 0.1);
+}
+
+/// A row sees no key of its first block: its maximum there, times the scale, stays finite.
+#[test]
+fn rows_without_a_key_in_a_block_stay_finite_at_large_scales() {
+    for depth in [64, 128, 256] {
+        check(depth, true, 4.0);
+    }
 }
 
 #[track_caller]
