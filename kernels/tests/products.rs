@@ -5,6 +5,8 @@
     reason = "what fails here ends the test at its line"
 )]
 
+use std::collections::HashMap;
+
 use tilekit::prelude::*;
 use tilekit_kernels::products::instances::{INSTANCES, Instance};
 use tilekit_kernels::products::plan::Need;
@@ -171,6 +173,41 @@ fn rows_that_begin_anywhere_are_copied_for_kernels_that_want_others() {
     for lies in all {
         check::<bf16>(&products, &device, size, [lies, Lies::Rows, Lies::Rows]);
         check::<f16>(&products, &device, size, [Lies::Part(1, 1), lies, lies]);
+    }
+}
+
+#[test]
+fn clusters_share_operands_of_any_lie() {
+    let device = Device::emulator();
+    let [m, n, k] = [70, 136, 328];
+    let of_clusters = INSTANCES.into_iter().filter_map(|instance| match instance {
+        Instance::Cluster(tile) => Some((tile.turned, instance)),
+        _ => None,
+    });
+    // One whose tiles are exchanged, and one whose are not.
+    let of_clusters: HashMap<bool, Instance> = of_clusters.collect();
+    assert_eq!(of_clusters.len(), 2);
+    for instance in of_clusters.into_values() {
+        let mut dispatch = Dispatch::default();
+        // A column-major C is the transpose of a product.
+        for size in [[m, n, k], [n, m, k]] {
+            dispatch.set(&Need::of_16_bits(size), instance);
+        }
+        let products = Products::with_dispatch(&device, dispatch);
+        for lies in [Lies::Rows, Lies::Columns, Lies::Part(3, 5)] {
+            check::<f16>(
+                &products,
+                &device,
+                [m, n, k],
+                [Lies::Rows, Lies::Columns, lies],
+            );
+            let of_b = if matches!(lies, Lies::Rows) {
+                Lies::Columns
+            } else {
+                lies
+            };
+            check::<f16>(&products, &device, [m, n, k], [lies, of_b, Lies::Rows]);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
 
 use super::block_scaled::ScaledWhich;
 use super::check::{Call, CallPlan, Taken, View};
+use super::cluster_tiles::cluster_tiles;
 use super::dense::{ManyTile, dense};
 use super::dispatch::{Choice, Dispatch};
 use super::epilogue::{Author, Epilogue, Place, Plain};
@@ -17,7 +18,7 @@ use super::factor::{Operand, ResultOf};
 use super::few_tiles::few_tiles;
 use super::form::Form;
 use super::instances::Instance;
-use super::launch::{FewHandles, Launch, ManyHandles, SplitHandles};
+use super::launch::{ClusterHandles, FewHandles, Launch, ManyHandles, SplitHandles};
 use super::matrix::Matrix;
 use super::one_wave::one_wave;
 use super::operands::{Role, Workspaces};
@@ -353,6 +354,13 @@ impl Products {
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_few(false))?;
+            }
+            Instance::Cluster(tile) => {
+                let form = launch.form(tile, epilogue);
+                let compile = || fixed(cluster_tiles::<T, O, E>, form).compile(&self.compiler);
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<ClusterHandles<T, O>>((types, which), load)?;
+                kernel.launch(stream, plan.grid, launch.of_cluster(tile.turned))?;
             }
             Instance::Any(_) => unreachable!("matrices are not copied for it"),
         }

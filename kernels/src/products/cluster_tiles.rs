@@ -1,5 +1,5 @@
 //! Products of few rows and many columns, or the other way round, that one wave of tiles computes: a cluster of CTAs shares the operands of its tiles along both dimensions.
-//! Tiles may be exchanged, so that their columns, in steps of 8, are rows of C. Not among the instances that a plan chooses from (`instances.rs`): its time is not measured.
+//! Tiles may be exchanged, so that their columns, in steps of 16, are rows of C.
 
 use std::fmt;
 
@@ -25,8 +25,8 @@ pub struct ClusterTile {
     pub turned: bool,
 }
 
-/// Tiles that cases name, from 1: those that the model of times says are the fastest for the shapes of the survey below 0.97.
-pub const TILES: [ClusterTile; 8] = [
+/// Tiles that a plan chooses from, of all that fit those that the model of times says gain most over the shapes of the survey (`bench/results/products.md`).
+pub const TILES: [ClusterTile; 24] = [
     tile([2, 2], [3, 80, 5], true),
     tile([2, 4], [3, 80, 5], true),
     tile([2, 4], [1, 112, 8], false),
@@ -35,6 +35,22 @@ pub const TILES: [ClusterTile; 8] = [
     tile([4, 2], [1, 96, 9], true),
     tile([1, 1], [1, 80, 10], true),
     tile([1, 4], [3, 48, 6], false),
+    tile([4, 1], [1, 96, 10], false),
+    tile([4, 1], [2, 32, 10], true),
+    tile([2, 2], [2, 80, 8], false),
+    tile([2, 2], [3, 112, 5], true),
+    tile([1, 8], [1, 80, 11], false),
+    tile([2, 4], [3, 96, 6], false),
+    tile([2, 4], [2, 112, 7], false),
+    tile([1, 8], [1, 64, 12], true),
+    tile([2, 4], [3, 48, 7], true),
+    tile([2, 4], [1, 80, 11], false),
+    tile([1, 4], [2, 80, 8], false),
+    tile([2, 4], [2, 80, 8], false),
+    tile([2, 4], [1, 80, 11], true),
+    tile([1, 4], [3, 32, 7], true),
+    tile([1, 8], [2, 48, 9], false),
+    tile([1, 8], [1, 48, 12], false),
 ];
 
 const fn tile(
@@ -64,12 +80,13 @@ impl ClusterTile {
         [clusters(0) * self.ctas(), clusters(1)]
     }
 
-    fn ctas(self) -> usize {
+    /// CTAs of a cluster.
+    pub(crate) fn ctas(self) -> usize {
         self.along[0] * self.along[1]
     }
 
     /// Rows of either operand that one CTA loads.
-    fn shares(self) -> [usize; 2] {
+    pub(crate) fn shares(self) -> [usize; 2] {
         let ([rows, columns], [along_rows, along_columns]) = (self.shape(), self.along);
         [rows / along_columns, columns / along_rows]
     }

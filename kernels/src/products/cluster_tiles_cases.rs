@@ -2,51 +2,24 @@
 
 use tilekit::prelude::*;
 
-use super::cases::tolerance;
-use super::cluster_tiles::{TILES, cluster_tiles};
-use super::epilogue::Plain;
-use super::factor::{Operand, ResultOf, unit};
-use super::form::Form;
+use super::cases::{Lies, Product};
+use super::cluster_tiles::TILES;
+use super::epilogue::{Activation, Axis, Plain, Scales, Standard};
+use super::epilogue_cases::standard;
+use super::factor::{Operand, ResultOf};
+use super::instances::Instance;
+use super::plan::{Need, Plan};
 
-/// Rows begin at multiples of 16 bytes.
+/// The plan of the tile of that number.
+fn plan_of(case: &Case, need: &Need) -> Plan {
+    let instance = Instance::Cluster(TILES[case.size("tile") - 1]);
+    Plan::able(instance, need).expect("tiles of a case take its operands")
+}
+
 fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
-    let [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
-    let tile = TILES[case.size("tile") - 1];
-    let (depth, pitch) = (
-        k.next_multiple_of(unit::<T>()),
-        n.next_multiple_of(unit::<O>()),
-    );
-    let a = case.normal::<T>("a", [m, depth]);
-    let b = case.normal::<T>("b", [n, depth]);
-    let c = case.output::<O>("c", [m, pitch]);
-    let scales = case.uniform::<f32>("scales", [m.max(n)], 0.5..1.5);
-    let source = case.normal::<O>("source", [m, pitch]);
-    let gemm = Gemm::new(&a, &b, &c).with_size([m, n, k]).transposed_b();
-    case.peer(Peer::Cublas(gemm.clone()));
-    let of = |x, rows: usize| {
-        let view: TensorView<'_, T, Input<T>> = x;
-        view.with_shape([rows, k]).with_strides([depth, 1])
-    };
-    let (a, b) = (T::loaded(of(a.view(), m)), T::loaded(of(b.view(), n)));
-    let (x, y, size) = if tile.turned {
-        (b, a, [n as i32, m as i32])
-    } else {
-        (a, b, [m as i32, n as i32])
-    };
-    let pitch = pitch as i32;
-    case.launch_programmatic(
-        fixed(cluster_tiles::<T, O, Plain>, Form::new(tile, Plain)),
-        tile.grid([m, n]),
-        (
-            x, y, &c, pitch, size[0], size[1], k as i32, 1.0_f32, 0.0_f32, &source, pitch, &source,
-            &scales, &scales,
-        ),
-    )?;
-    case.expect_part_in_units(&c, [m, n], || gemm.reference(), tolerance::<T, O>(k))?;
-    case.does_tensor_flops::<T>(2 * m * n * k);
-    let bytes = size_of::<T>() * (m * k + n * k) + size_of::<O>() * m * n;
-    case.moves_bytes(bytes);
-    Ok(())
+    let product = Product::<T, O>::new(case, Lies::ALONG_K);
+    let plan = plan_of(case, &product.need());
+    product.compute(case, (&plan, &[]), Plain, |_, _, sum| sum)
 }
 
 /// Rings that wrap, clusters some of whose tiles are outside, edges of both dimensions.
@@ -60,7 +33,50 @@ fn product_clusters_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)
 }
 
+/// The same of other tiles, of which a cluster has some outside.
+#[case(sizes(
+    m = [260, 40, 136, 130, 70, 200, 130, 65, 200, 72, 136, 140, 90, 30, 130, 33],
+    n = [100, 264, 168, 264, 328, 200, 264, 136, 264, 168, 168, 200, 264, 264, 200, 264],
+    k = [712, 712, 600, 400, 776, 456, 520, 840, 520, 776, 584, 600, 776, 520, 648, 840],
+    tile = [9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24]
+))]
+fn product_more_clusters_bf16(case: &mut Case) -> CaseResult {
+    product::<bf16, bf16>(case)
+}
+
 #[case(sizes(m = [200], n = [264], k = [328], tile = [1]))]
 fn product_clusters_f16(case: &mut Case) -> CaseResult {
     product::<f16, f16>(case)
+}
+
+/// Other types and results of 4 bytes, by tiles that are exchanged and not.
+#[case(sizes(m = [72, 100], n = [136, 200], k = [328, 712], tile = [3, 22]))]
+fn product_clusters_i8(case: &mut Case) -> CaseResult {
+    product::<i8, i32>(case)
+}
+
+#[case(sizes(m = [72], n = [136], k = [712], tile = [4]))]
+fn product_clusters_e4m3(case: &mut Case) -> CaseResult {
+    product::<E4m3, bf16>(case)
+}
+
+#[case(sizes(m = [72], n = [136], k = [200], tile = [1]))]
+fn product_clusters_tf32(case: &mut Case) -> CaseResult {
+    product::<f32, f32>(case)
+}
+
+/// All that an epilogue may add.
+#[case(sizes(m = [72, 136], n = [136, 200], k = [136, 72], tile = [4, 6]))]
+fn product_clusters_finished(case: &mut Case) -> CaseResult {
+    let epilogue = Standard {
+        scales: [Scales::Each, Scales::Each],
+        bias: Some(Axis::Columns),
+        has_source: true,
+        activation: Activation::Gelu,
+    };
+    let product = Product::<bf16, bf16>::new(case, Lies::ALONG_K);
+    let plan = plan_of(case, &product.need());
+    product.compute(case, (&plan, &[]), epilogue, move |p, at, sum| {
+        standard(p, epilogue, at, sum)
+    })
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::any_rows::AnyTile;
+use super::cluster_tiles::{ClusterTile, TILES};
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;
 use super::few_tiles::FewTile;
@@ -26,6 +27,8 @@ pub enum Instance {
     Any(AnyTile),
     /// [`precise`](super::precise::precise).
     Precise(PreciseTile),
+    /// [`cluster_tiles`](super::cluster_tiles::cluster_tiles).
+    Cluster(ClusterTile),
 }
 
 /// Tiles of `dense`: warpgroups, rows of each, columns, stages.
@@ -134,9 +137,12 @@ const OF_WAVE: usize = OF_MANY + WAVE_PAIRS.len();
 /// How many are not of `precise`.
 const ROUNDED: usize = OF_WAVE + SPLIT_PAIRS.len();
 
+/// How many are not of `cluster_tiles`.
+const BY_ONE: usize = ROUNDED + PRECISE.len();
+
 /// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; ROUNDED + PRECISE.len()] = {
-    let mut all = [Instance::Many(ManyTile::of(MANY[0])); ROUNDED + PRECISE.len()];
+pub const INSTANCES: [Instance; BY_ONE + TILES.len()] = {
+    let mut all = [Instance::Many(ManyTile::of(MANY[0])); BY_ONE + TILES.len()];
     let mut at = 0;
     while at < MANY.len() {
         all[at] = Instance::Many(ManyTile::of(MANY[at]));
@@ -184,11 +190,15 @@ pub const INSTANCES: [Instance; ROUNDED + PRECISE.len()] = {
         all[at] = Instance::Split(SplitTile::of(SPLIT_PAIRS[at - OF_WAVE]).by_pairs());
         at += 1;
     }
-    while at < all.len() {
+    while at < BY_ONE {
         let (tile, in_turns) = PRECISE[at - ROUNDED];
         let tile = PreciseTile::of(tile);
         let tile = if in_turns { tile.in_turns() } else { tile };
         all[at] = Instance::Precise(tile);
+        at += 1;
+    }
+    while at < all.len() {
+        all[at] = Instance::Cluster(TILES[at - BY_ONE]);
         at += 1;
     }
     all
@@ -232,6 +242,14 @@ impl Instance {
                 let is_able = need.batches == 1 && takes(tile.shape(), tile.ctas);
                 is_able.then_some(self)
             }
+            Instance::Cluster(tile) => {
+                // The tensor cores take 8-bit integers by 24 columns, and by multiples of 16.
+                let is_instruction = need.element_bytes[0] > 1
+                    || tile.columns == 24
+                    || tile.columns.is_multiple_of(16);
+                let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
+                (is_along_k && is_instruction).then_some(self)
+            }
             Instance::Any(tile) => {
                 let Loose { units, .. } = need.loose?;
                 Some(Instance::Any(AnyTile { units, ..tile }))
@@ -243,6 +261,11 @@ impl Instance {
 /// What is said of tiles whose CTAs share columns.
 fn by_pairs(ctas: usize) -> &'static str {
     if ctas > 1 { " by pairs" } else { "" }
+}
+
+/// What is said of tiles whose rows are columns of C.
+fn exchanged(is_turned: bool) -> &'static str {
+    if is_turned { ", A and B exchanged" } else { "" }
 }
 
 impl fmt::Display for Instance {
@@ -258,12 +281,7 @@ impl fmt::Display for Instance {
             }
             Instance::Few(tile) => {
                 let rows = tile.groups * INSTRUCTION_ROWS;
-                let turned = if tile.turned {
-                    ", A and B exchanged"
-                } else {
-                    ""
-                };
-                let (columns, ctas) = (tile.columns, tile.ctas);
+                let (columns, ctas, turned) = (tile.columns, tile.ctas, exchanged(tile.turned));
                 write!(f, "{rows}x{columns} by {ctas} CTAs along K{turned}")
             }
             Instance::Split(tile) => {
@@ -274,6 +292,11 @@ impl fmt::Display for Instance {
                 let [rows, columns] = tile.shape();
                 let turns = if tile.turns { " in turns" } else { "" };
                 write!(f, "{rows}x{columns} by three products of tf32{turns}")
+            }
+            Instance::Cluster(tile) => {
+                let ([rows, columns], [x, y]) = (tile.shape(), tile.along);
+                write!(f, "{rows}x{columns} by clusters of {x}x{y}")?;
+                f.write_str(exchanged(tile.turned))
             }
             Instance::Any(tile) => {
                 let [rows, columns] = tile.shape();

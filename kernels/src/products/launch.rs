@@ -42,6 +42,18 @@ pub(super) type SplitHandles<T, O, S> = handles! {
     counts: Ptr<i32>,
 };
 
+/// The parameters of `cluster_tiles`.
+pub(super) type ClusterHandles<T, O> = handles! {
+    x y: TensorMap<T>,
+    out: Ptr<O>,
+    stride m n k: Scalar<i32>,
+    alpha beta: Scalar<f32>,
+    source: Ptr<O>,
+    source_pitch: Scalar<i32>,
+    bias: Ptr<O>,
+    a_scales b_scales: Ptr<f32>,
+};
+
 /// The parameters of `any_rows`.
 pub(super) type AnyHandles<T, O> = handles! {
     a: Ptr<T>,
@@ -100,6 +112,18 @@ pub(super) type OfSplit<'l, T, O, S> = handles! {
     a_scales b_scales: &'l Buffer<f32>,
     sums: &'l Buffer<S>,
     counts: &'l Buffer<i32>,
+};
+
+/// The arguments of `cluster_tiles`.
+pub(super) type OfCluster<'l, T, O> = handles! {
+    x y: &'l View<'l, T>,
+    out: &'l View<'l, O>,
+    stride m n k: i32,
+    alpha beta: f32,
+    source: &'l View<'l, O>,
+    source_pitch: i32,
+    bias: &'l Buffer<O>,
+    a_scales b_scales: &'l Buffer<f32>,
 };
 
 impl<T, O> Launch<'_, T, O> {
@@ -162,6 +186,27 @@ impl<T, O> Launch<'_, T, O> {
             self.bias,
             self.scales[0],
             self.scales[1],
+        )
+    }
+
+    pub(super) fn of_cluster(&self, is_turned: bool) -> OfCluster<'_, T, O> {
+        let (x, y, out, stride, _, m, n, k, alpha, beta, source, source_pitch, _, bias, a, b) =
+            self.of_few(is_turned);
+        (
+            x,
+            y,
+            out,
+            stride,
+            m,
+            n,
+            k,
+            alpha,
+            beta,
+            source,
+            source_pitch,
+            bias,
+            a,
+            b,
         )
     }
 

@@ -10,8 +10,8 @@ use super::options::Precision;
 use super::precise::PreciseTile;
 use super::split_k::{MOST_PARTS, SplitTile};
 use super::times::{
-    any_microseconds, copy_microseconds, few_microseconds, many_microseconds, precise_microseconds,
-    split_microseconds, wave_microseconds,
+    any_microseconds, cluster_microseconds, copy_microseconds, few_microseconds, many_microseconds,
+    precise_microseconds, split_microseconds, wave_microseconds,
 };
 pub(crate) use super::times::{resident, step_cycles};
 
@@ -144,6 +144,15 @@ impl Plan {
             }
             Instance::Split(tile) => of_split(instance, tile, need),
             Instance::Precise(tile) => of_precise(instance, tile, need),
+            Instance::Cluster(tile) => {
+                let [along_rows, along_columns] = tile.grid([m, n]);
+                let grid = [along_rows, along_columns, 1];
+                Plan {
+                    instance,
+                    grid,
+                    microseconds: cluster_microseconds(tile, grid, need),
+                }
+            }
         }
     }
 
@@ -198,7 +207,9 @@ impl Plan {
                 let [rows, columns] = tile.shape();
                 m.div_ceil(rows) * n.div_ceil(columns) * need.batches
             }
-            Instance::Few(_) | Instance::Wave(_) | Instance::Any(_) => self.grid.iter().product(),
+            Instance::Few(_) | Instance::Wave(_) | Instance::Any(_) | Instance::Cluster(_) => {
+                self.grid.iter().product()
+            }
             Instance::Split(tile) => Division::of(tile, need).programs(),
         };
         tiles.div_ceil(MULTIPROCESSORS)
@@ -353,6 +364,25 @@ mod tests {
         let large = Need::of_16_bits([4096, 4096, 4096]);
         let divided = |plan: &Plan| matches!(plan.instance, Instance::Split(_));
         assert!(!Plan::all(&large).iter().any(divided));
+    }
+
+    #[test]
+    fn few_rows_and_large_weights_are_computed_by_clusters() {
+        check(
+            [275, 4336, 7464],
+            "192x80 by clusters of 2x4, A and B exchanged, 96 CTAs",
+        );
+        check([156, 10216, 2760], "192x80 by clusters of 2x2");
+        check([204, 3984, 7856], "128x80 by clusters of 2x4, 104 CTAs");
+        check([108, 5128, 3464], "64x96 by clusters of 2x4, 112 CTAs");
+        check([80, 4864, 2560], "64x96 by clusters of 2x4, 104 CTAs");
+        check([1701, 296, 1328], "64x80 by clusters of 2x4, 112 CTAs");
+        let batched = Need {
+            batches: 2,
+            ..Need::of_16_bits([275, 4336, 7464])
+        };
+        let of_clusters = |plan: &Plan| matches!(plan.instance, Instance::Cluster(_));
+        assert!(!Plan::all(&batched).iter().any(of_clusters));
     }
 
     #[test]
