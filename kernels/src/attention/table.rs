@@ -81,7 +81,12 @@ impl Operand for bf16 {
 impl Operand for f16 {
     fn dense() -> Dense<Self> {
         dense! {
-            128, 2, 128, false, true;
+            64, 3, 128, false, true;
+            64, 3, 128, true, true;
+            128, 2, 176, false, true;
+            128, 2, 128, true, true;
+            256, 2, 80, false, false;
+            256, 2, 80, true, false;
         }
     }
 }

@@ -111,6 +111,7 @@ pub fn forward_blocks<
         keys: KEYS,
         turns: TURNS,
         is_lazy: false,
+        is_triple: false,
         registers: if D > 128 { [232, 40] } else { [240, 24] },
     };
     attend::<T, Listed<T, M>, GROUPS>(problem, shape, counter);

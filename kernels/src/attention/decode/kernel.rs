@@ -152,6 +152,7 @@ pub fn decode<
         keys: KEYS,
         turns: false,
         is_lazy: false,
+        is_triple: false,
         registers: [240, 56],
     };
     attend::<U, Cached<T, C, M>, 1>(problem, shape, counter);

@@ -3,6 +3,7 @@
 use tilekit::prelude::*;
 
 use super::kernel::{forward, reset};
+use super::scores::Scores;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::plan::section_of_rows;
 
@@ -58,6 +59,7 @@ fn attention<
     const TURNS: bool,
 >(
     case: &mut Case,
+    scores: Scores,
 ) -> CaseResult
 where
     T: Float + WgmmaOperand<T, f32> + DeviceElement,
@@ -72,8 +74,8 @@ where
         is_causal: CAUSAL,
     };
     let [of_q, of_kv] = [heads, heads / query_heads].map(|heads| [heads, tokens, D]);
-    let q = case.normal::<T>("q", of_q);
-    let [k, v] = ["k", "v"].map(|name| case.normal::<T>(name, of_kv));
+    let [q, k] = scores.inputs::<T>(case, [of_q, of_kv], attention.scale());
+    let v = case.normal::<T>("v", of_kv);
     let out = case.output::<T>("out", of_q);
     let lse = case.output::<f32>("lse", [heads, tokens]);
     let counter = case.output::<i32>("counter", [1]);
@@ -128,20 +130,37 @@ where
 }
 
 macro_rules! cases {
-    ($($name:ident: $ty:ty, $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal;)*) => {$(
-        #[case(sizes(heads = [2, 4, 1], query_heads = [1, 2, 1], tokens = [384, 389, 1]))]
+    ($heads:tt $query_heads:tt $tokens:tt
+     $($name:ident: $ty:ty, $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal, $scores:ident;)*) => {$(
+        #[case(sizes(heads = $heads, query_heads = $query_heads, tokens = $tokens))]
         fn $name(case: &mut Case) -> CaseResult {
-            attention::<$ty, $d, $groups, $keys, $causal, $turns>(case)
+            attention::<$ty, $d, $groups, $keys, $causal, $turns>(case, Scores::$scores)
         }
     )*};
 }
 
 cases! {
-    forward_64: bf16, 64, 3, 128, false, true;
-    forward_64_causal: bf16, 64, 3, 128, true, true;
-    forward_128: bf16, 128, 2, 176, false, true;
-    forward_128_causal: bf16, 128, 2, 128, true, true;
-    forward_128_f16: f16, 128, 2, 128, false, true;
-    forward_256: bf16, 256, 2, 80, false, false;
-    forward_256_causal: bf16, 256, 2, 80, true, false;
+    [2, 4, 1] [1, 2, 1] [384, 389, 1]
+    forward_64: bf16, 64, 3, 128, false, true, Normal;
+    forward_64_causal: bf16, 64, 3, 128, true, true, Normal;
+    forward_128: bf16, 128, 2, 176, false, true, Normal;
+    forward_128_causal: bf16, 128, 2, 128, true, true, Normal;
+    forward_128_f16: f16, 128, 2, 176, false, true, Normal;
+    forward_256: bf16, 256, 2, 80, false, false, Normal;
+    forward_256_causal: bf16, 256, 2, 80, true, false, Normal;
+}
+
+// Rows that keep their maxima and rows that may not, each warpgroup by itself.
+cases! {
+    [2] [1] [389]
+    forward_64_low: bf16, 64, 3, 128, false, true, Low;
+    forward_64_causal_low: bf16, 64, 3, 128, true, true, Low;
+    forward_64_rising: bf16, 64, 3, 128, false, true, Rising;
+    forward_64_causal_rising: bf16, 64, 3, 128, true, true, Rising;
+    forward_64_f16_rising: f16, 64, 3, 128, false, true, Rising;
+    forward_64_overlong: bf16, 64, 3, 128, false, true, Overlong;
+    forward_128_rising: bf16, 128, 2, 176, false, true, Rising;
+    forward_128_causal_rising: bf16, 128, 2, 128, true, true, Rising;
+    forward_128_f16_rising: f16, 128, 2, 176, false, true, Rising;
+    forward_128_causal_overlong: bf16, 128, 2, 128, true, true, Overlong;
 }

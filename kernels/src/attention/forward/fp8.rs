@@ -22,10 +22,10 @@ const fn stored(depth: usize, keys: usize) -> usize {
 
 /// [`forward`](super::kernel::forward) of e4m3 into bf16. Elements of Q, K and V are multiplied by the factors of their heads, of which
 /// `q_factors` has one for each head of Q, `k_factors` and `v_factors` for each head of K and V. P is rounded to e4m3 as well, 2^8 times as
-/// large, so that the largest of a row is 256. Without `TURNS` the accumulator is rescaled only where a maximum has grown by 2^4, and P is 2^4 times as large
-/// at first.
+/// large, so that the largest of a row is 256. Without `TURNS` the accumulator is rescaled only where a maximum has grown by 2^4, P is 2^4 times as large
+/// at first, and maxima of scores are taken three at a time.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
-    <64, 2, 128, false, true>,
+    <64, 2, 128, false, false>,
     <64, 2, 128, true, true>,
     <128, 2, 192, false, false>,
     <128, 2, 128, true, true>,
@@ -74,6 +74,7 @@ pub fn forward_fp8<
         keys: KEYS,
         turns: TURNS,
         is_lazy: !TURNS,
+        is_triple: !TURNS,
         registers: REGISTERS,
     };
     attend::<E4m3, Dense<E4m3, bf16>, GROUPS>(problem, shape, counter);

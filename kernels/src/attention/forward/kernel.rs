@@ -41,7 +41,7 @@ pub fn reset(counter: Ptr<i32>) {
     <bf16, 64, 3, 128, true, true>,
     <bf16, 128, 2, 176, false, true>,
     <bf16, 128, 2, 128, true, true>,
-    <f16, 128, 2, 128, false, true>,
+    <f16, 128, 2, 176, false, true>,
     <bf16, 256, 2, 80, false, false>,
     <bf16, 256, 2, 80, true, false>
 ), signature(
@@ -96,6 +96,8 @@ pub fn forward<
         keys: KEYS,
         turns: TURNS,
         is_lazy: (CAUSAL && D == 64) || D == 256,
+        // At depth 256 a block waits for its products.
+        is_triple: D < 256,
         registers: registers(GROUPS),
     };
     attend::<T, Dense<T, T>, GROUPS>(problem, shape, counter);

@@ -33,7 +33,7 @@ macro_rules! narrow {
 /// The instances of `forward_fp8`.
 pub(super) fn narrow() -> Vec<Instance<NarrowHandles>> {
     narrow! {
-        64, 2, 128, false, true;
+        64, 2, 128, false, false;
         64, 2, 128, true, true;
         128, 2, 192, false, false;
         128, 2, 128, true, true;

@@ -33,6 +33,8 @@ pub(in crate::attention) struct Shape {
     pub(in crate::attention) turns: bool,
     /// Whether the accumulator is rescaled only where a maximum has grown by [`GROWTH`](super::softmax::GROWTH).
     pub(in crate::attention) is_lazy: bool,
+    /// Whether maxima of scores are taken three at a time, as integers, where [`Softmax::is_high`] says that this is right.
+    pub(in crate::attention) is_triple: bool,
     /// Registers of a consumer thread, and of a producer thread.
     pub(in crate::attention) registers: [u32; 2],
 }
@@ -131,6 +133,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
         keys: block_keys,
         turns: has_turns,
         is_lazy,
+        is_triple,
         registers: [of_consumers, of_producer],
     } = shape;
     let has_place = has_place_for_output::<T, P>(shape, GROUPS * ROWS);
@@ -254,7 +257,10 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                         turns.begin(group);
                     }
                 }
-                let step = |number: Scalar<i32>, is_masked: bool, state: State<T>| {
+                let step = |number: Scalar<i32>,
+                            is_masked: bool,
+                            is_high: Option<Scalar<bool>>,
+                            state: State<T>| {
                     let State {
                         mut softmax,
                         mut sums,
@@ -287,7 +293,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     let s = s.wait_older_than(1);
                     keys.consumer_release(stage);
                     let s = seen(s, number, is_masked);
-                    let rescale = softmax.grow(s, is_lazy);
+                    let rescale = softmax.grow_where(is_high, s, is_lazy);
                     // ptxas does not schedule across a branch: after it, exponentials and conversions interleave.
                     let mut next = None;
                     if !is_lazy {
@@ -318,16 +324,18 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                 let Edges { high, low, all } = problem.edges(rows, blocks);
                 if let Some(high) = high {
                     for number in range(1, high) {
-                        state = step(number, true, state);
+                        state = step(number, true, None, state);
                     }
                 }
                 let first = high.unwrap_or_else(|| scalar(1));
+                // Behind the masked blocks, since rows that see few keys of these, or none, may have low maxima until then.
+                let is_high = is_triple.then(|| state.softmax.is_high::<T>());
                 for number in range(first, low.unwrap_or(blocks.count)) {
-                    state = step(number, all, state);
+                    state = step(number, all, is_high, state);
                 }
                 if let Some(low) = low {
                     for number in range(low, blocks.count) {
-                        state = step(number, true, state);
+                        state = step(number, true, None, state);
                     }
                 }
 

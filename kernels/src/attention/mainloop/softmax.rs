@@ -28,6 +28,34 @@ const SHIFT: f32 = 8.0;
 const LAZY_SHIFT: f32 = 4.0;
 const LAZY_GROWTH: f32 = SHIFT - LAZY_SHIFT;
 
+/// The power of 2 that P of `T` may reach where a row keeps a maximum that is below its scores: the largest of f16 is below 2^16, and P of
+/// e4m3, which is 2 to the power of `shift` larger, is at most 256. bf16 and the f32 sums have 2^127; what is left is for many keys and large values.
+fn room<T: Element>(shift: f32) -> f32 {
+    if T::DTYPE == f16::DTYPE {
+        15.0
+    } else if T::DTYPE == E4m3::DTYPE {
+        SHIFT - shift
+    } else {
+        64.0
+    }
+}
+
+/// The maximum of each row of `[rows, keys]` by the bits of its elements as signed integers: the largest float where one is not negative,
+/// else the least or one of minus infinity. Of integers one instruction takes the maximum of three (VIMNMX3, which ptxas makes of two `max` in a
+/// row), of floats of two.
+#[device]
+fn maxima_of_bits(scores: Tensor<f32>, keys: usize) -> Tensor<f32> {
+    /// Four threads share a row, and each has two neighbouring columns of these.
+    const COLUMNS: usize = 8;
+    let bits = scores.bitcast::<i32>();
+    let of = |column: usize| bits.slice(1, column..column + COLUMNS);
+    let mut maxima = of(0);
+    for column in (COLUMNS..keys).step_by(COLUMNS) {
+        maxima = maximum(maxima, of(column));
+    }
+    maxima.max(1).bitcast::<f32>()
+}
+
 /// What is added to scores so that the maximum becomes 0, or `shift`.
 #[device]
 fn offset(max: Tensor<f32>, log2_scale: Scalar<f32>, shift: f32) -> Tensor<f32> {
@@ -116,7 +144,44 @@ impl Softmax {
     /// cancels it.
     #[device]
     pub(in crate::attention) fn grow(&mut self, scores: Tensor<f32>, is_lazy: bool) -> Tensor<f32> {
-        let mut max = maximum(self.max, scores.max(1));
+        self.grow_to(scores.max(1), is_lazy)
+    }
+
+    /// Whether no row of the warpgroup has a maximum so low that P would leave its [`room`] if the row kept it while its scores stay negative.
+    /// Maxima grow only: what is high stays so.
+    #[device]
+    pub(super) fn is_high<T: Element>(self) -> Scalar<bool> {
+        let is_low = self.max * self.log2_scale < -room::<T>(self.shift);
+        is_low.cast::<i32>().max(0).scalar() == 0
+    }
+
+    /// [`grow`](Softmax::grow) by maxima of bits where `is_high`: a row whose scores are all negative keeps its maximum then, which cancels at
+    /// the end.
+    #[device]
+    pub(super) fn grow_where(
+        &mut self,
+        is_high: Option<Scalar<bool>>,
+        scores: Tensor<f32>,
+        is_lazy: bool,
+    ) -> Tensor<f32> {
+        let keys = self.keys;
+        let maxima = match is_high {
+            None => scores.max(1),
+            Some(is_high) => {
+                if is_high {
+                    maxima_of_bits(scores, keys)
+                } else {
+                    scores.max(1)
+                }
+            }
+        };
+        self.grow_to(maxima, is_lazy)
+    }
+
+    /// [`grow`](Softmax::grow) by the maxima of further scores.
+    #[device]
+    fn grow_to(&mut self, maxima: Tensor<f32>, is_lazy: bool) -> Tensor<f32> {
+        let mut max = maximum(self.max, maxima);
         if is_lazy {
             let growth = (max - self.max) * self.log2_scale;
             let most = if self.shift == 0.0 {

@@ -121,6 +121,7 @@ pub fn forward_masked<
         keys: KEYS,
         turns: TURNS,
         is_lazy: D == 64,
+        is_triple: false,
         registers: registers(GROUPS, D),
     };
     attend::<T, Spans<T, M>, GROUPS>(problem, shape, counter);

@@ -131,6 +131,7 @@ pub fn ring_attention<
         keys: KEYS,
         turns: TURNS,
         is_lazy: CAUSAL && D == 64,
+        is_triple: false,
         registers: registers(GROUPS),
     };
     attend::<T, Shards<T>, GROUPS>(problem, shape, counter);
