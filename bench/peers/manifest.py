@@ -106,7 +106,7 @@ def cases():
         yield rows("softmax_cluster", "bf16", (8192, cols), f"{cols}-8", ctas=ctas)
     n, block = 1 << 27, 8192
     tiles = n // block
-    yield case("prefix_sum 2^27 f32", ["clear_tiles", f"prefix_sum-f32-{block}-6-8-1"],
+    yield case("prefix_sum 2^27 f32", ["clear_tiles", f"prefix_sum-f32-{block}-7-8-4"],
                [buffer("x", "f32", [n]), buffer("words", "i64", [tiles], "scratch"), buffer("ticket", "i32", [1], "scratch"), buffer("out", "f32", [n], "output")],
                [[-(-tiles // 1024), 1, 1], [132, 1, 1]], {"n": n, "tiles": tiles}, 8 * n, ({}, {}))
     r, c = 8192, 32000

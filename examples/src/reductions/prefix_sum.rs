@@ -18,21 +18,21 @@ pub fn clear_tiles(words: Ptr<u64>, ticket: Ptr<i32>, tiles: i32) {
     }
 }
 
-/// `out[i] = x[0] + .. + x[i]`, by tiles of `BLOCK` elements. Programs are persistent, `CTAS` to an SM.
+/// `out[i] = x[0] + .. + x[i]`, by tiles of `BLOCK` elements. Programs are persistent, one to an SM.
 ///
 /// Memory stays busy only if enough loads are in flight while a tile waits for those before it. So four partitions work on a ring of `SLOTS` tiles:
 ///
 /// 1. One draws tiles, in the order in which slots become free, and loads them by bulk copies.
 /// 2. One adds up each tile as it arrives and publishes its sum. It waits for no other program.
 /// 3. One looks back for the sum of all tiles before, and publishes the tile's prefix.
-/// 4. One scans the tile, which frees its slot, and stores it when two further ones are scanned and the sum of all tiles before is known.
-#[kernel(warps = WARPS, min_ctas_per_sm = CTAS, instances(<f32, 8192, 6, 8, 1>))]
+/// 4. One scans the tile, which frees its slot, and stores it when three further ones are scanned and the sum of all tiles before is known.
+#[kernel(warps = WARPS, min_ctas_per_sm = 1, instances(<f32, 8192, 7, 8, 4>))]
 pub fn prefix_sum<
     T: Numeric,
     const BLOCK: usize,
     const SLOTS: usize,
     const WARPS: usize,
-    const CTAS: usize,
+    const ADDERS: usize,
 >(
     x: Ptr<T>,
     words: Ptr<u64>,
@@ -42,26 +42,26 @@ pub fn prefix_sum<
 ) {
     launch_wait();
     let ring = Smem::<T>::alloc([SLOTS, BLOCK], Swizzled::plain([0]));
-    let loads = Pipeline::new(ring, Producers::Tma, Consumers::warps(2 * WARPS));
-    let receivers = Consumers::warps(2 * WARPS + 1);
+    let loads = Pipeline::new(ring, Producers::Tma, Consumers::warps(WARPS + ADDERS));
+    let receivers = Consumers::warps(WARPS + ADDERS + 1);
     // Twice as many numbers as the ring has tiles: when a slot of the ring is free, so is that of the next number.
     let tiles = OrderedTiles::new(ticket, cdiv(n, BLOCK), 2 * SLOTS, receivers);
     let number = || Smem::<T>::alloc([SLOTS, 1], Swizzled::plain([1, 0]));
-    let adding = Producers::Stores { warps: WARPS };
+    let adding = Producers::Stores { warps: ADDERS };
     let totals = Pipeline::new(number(), adding, Consumers::warps(1));
     let looking = Producers::Stores { warps: 1 };
     let befores = Pipeline::new(number(), looking, Consumers::warps(WARPS)); // mutate: equivalent(fence.mbarrier_init): the fence of `tiles.send` is before the first copy
     let look_back = LookBack::new(words, ticket, 1);
-    let layout = Blocked::new([16 / size_of::<T>()], [32], [WARPS], [0]);
-    let places = |tile: Scalar<i32>| tile * BLOCK + arange(0..BLOCK, layout.clone());
+    let places =
+        |tile: Scalar<i32>, layout: DistributedLinear| tile * BLOCK + arange(0..BLOCK, layout);
     // A bulk copy moves whole units of 16 bytes: the last tile is read from memory if it is not whole.
     let is_whole = |tile: Scalar<i32>| n - tile * BLOCK >= BLOCK;
-    let elements = |slot: Smem<T>, tile: Scalar<i32>| {
+    let elements = |slot: Smem<T>, tile: Scalar<i32>, layout: DistributedLinear| {
         let mut v = zeros::<T>([BLOCK], layout.clone());
         if is_whole(tile) {
             v = slot.load(layout.clone());
         } else {
-            let at = places(tile);
+            let at = places(tile, layout.clone());
             v = x.at(at).mask(at < n).other(0).load();
         }
         v
@@ -88,7 +88,8 @@ pub fn prefix_sum<
         let (mut load, mut at) = (loads.start(), totals.start());
         while tile.number() < tiles.count() {
             let slot = loads.consumer_wait(load);
-            let total = elements(slot.tiles, tile.number()).sum(0).scalar();
+            let v = elements(slot.tiles, tile.number(), warp_runs::<T>(BLOCK, ADDERS));
+            let total = v.sum(0).scalar();
             load = loads.consumer_release(slot).advance(); // mutate: equivalent(bar.warp.sync): the sum has a barrier
             look_back.publish_sum(tile.number(), total);
             at = send(totals, at, total); // mutate: equivalent(bar.warp.sync, fence.proxy.async): as above
@@ -110,27 +111,33 @@ pub fn prefix_sum<
     let scan = || {
         let mut tile = tiles.first(); // mutate: equivalent(bar.warp.sync): as above
         let (mut load, mut at) = (loads.start(), befores.start());
-        // The sums of two tiles stay in registers while further ones are scanned: their slots are free before their places are known.
+        let layout = warp_runs::<T>(BLOCK, WARPS);
+        // The sums of three tiles stay in registers while further ones are scanned: their slots are free before what stands before them is known.
         let none = || Scanned {
             sums: zeros::<T>([BLOCK], layout.clone()),
             tile: scalar(-1),
         };
-        let (mut newer, mut older) = (none(), none());
+        let (mut newer, mut older, mut oldest) = (none(), none(), none());
         let store = |scanned: Scanned<T>, mut at: PipelineState| {
             if scanned.tile >= 0 {
                 let (before, next) = receive(befores, at); // mutate: equivalent(bar.warp.sync, mbarrier.arrive): after the loop, whose last slots nobody fills again
-                let place = places(scanned.tile);
-                out.at(place).mask(place < n).store(scanned.sums + before);
+                let (sums, place) = (scanned.sums + before, places(scanned.tile, layout.clone()));
+                if is_whole(scanned.tile) {
+                    out.at(place).store(sums);
+                } else {
+                    out.at(place).mask(place < n).store(sums);
+                }
                 at = next;
             }
             at
         };
         while tile.number() < tiles.count() {
             let slot = loads.consumer_wait(load);
-            let v = elements(slot.tiles, tile.number());
+            let v = elements(slot.tiles, tile.number(), layout.clone());
             load = loads.consumer_release(slot).advance();
             let sums = v.cumsum(0);
-            at = store(older, at);
+            at = store(oldest, at);
+            oldest = older;
             older = newer;
             newer = Scanned {
                 sums,
@@ -138,15 +145,25 @@ pub fn prefix_sum<
             };
             tile = tiles.next(tile); // mutate: equivalent(bar.warp.sync): as for the first
         }
+        at = store(oldest, at);
         at = store(older, at);
         let _end = store(newer, at);
     };
     warp_specialize()
         .main(scan)
-        .worker(Warps(WARPS).registers(48), add_up)
+        .worker(Warps(ADDERS).registers(104), add_up)
         .worker(Warps(1).registers(40), add_before)
         .worker(Warps(1).registers(40), fill)
         .run();
+}
+
+/// Each warp has a run of a tile, with vectors of 16 bytes to a lane: so warps pass one number each to one another, not one for each vector of a thread.
+fn warp_runs<T: Numeric>(block: usize, warps: usize) -> DistributedLinear {
+    let bits = |from: usize, to: usize| (from.ilog2()..to.ilog2()).map(|bit| [1 << bit]);
+    let vector = 16 / size_of::<T>();
+    let (lanes, run) = (32 * vector, block / warps);
+    let registers = bits(1, vector).chain(bits(lanes, run));
+    DistributedLinear::new(registers, bits(vector, lanes), bits(run, block), [])
 }
 
 /// A tile that is scanned and waits for the sum of all tiles before, or -1.
@@ -203,7 +220,7 @@ fn prefix_sum_of<T: Numeric + DeviceElement>(
         cluster: 1,
     };
     case.launch_programmatic(
-        prefix_sum::<T, BLOCK, 6, 8, 1>,
+        prefix_sum::<T, BLOCK, 7, 8, 4>,
         grid(resident.programs(tiles)),
         (x, &words, &ticket, &out, n as i32),
     )?;
