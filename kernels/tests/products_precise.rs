@@ -119,6 +119,42 @@ fn matrices_lie_in_any_order() {
     }
 }
 
+/// Programs leave the counts of parts as they were, for the next call of the stream.
+#[test]
+fn few_rows_divide_k_in_calls_one_after_the_other() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let products = Products::new(&device);
+    let (m, n, k) = (3, 200, 3000);
+    let b = positive(&device, k * n, 2);
+    let c = Buffer::<f32>::zeros(&device, m * n).unwrap();
+    let y = b.to_vec().unwrap();
+    for seed in [1, 5, 9] {
+        let a = positive(&device, m * k, seed);
+        let views = (a.view([m, k]), b.view([k, n]), c.view([m, n]));
+        let plan = products
+            .plan(&views.0, &views.1, &views.2, &precise())
+            .unwrap();
+        assert!(
+            plan.to_string()
+                .contains("in parts along K, A and B exchanged"),
+            "{plan}"
+        );
+        products
+            .call(&stream, &views.0, &views.1, &views.2, &precise())
+            .unwrap();
+        stream.synchronize().unwrap();
+        let x = a.to_vec().unwrap();
+        for (at, found) in c.to_vec().unwrap().into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let term = |l: usize| f64::from(x[i * k + l]) * f64::from(y[l * n + j]);
+            let want: f64 = (0..k).map(term).sum();
+            let error = (f64::from(found) - want).abs() / want;
+            assert!(error < 1e-6, "{i}, {j} at seed {seed}: {error:e}");
+        }
+    }
+}
+
 #[test]
 fn a_plan_says_so() {
     let device = Device::emulator();

@@ -25,6 +25,7 @@ use super::operands::{Role, Workspaces};
 use super::options::{Options, Precision};
 use super::plan::{Division, Need, Plan};
 use super::precise::precise;
+use super::precise_parts::precise_parts;
 use super::split_k::{SplitTile, split_k};
 use super::weight_only::WeightWhich;
 
@@ -346,14 +347,23 @@ impl Products {
                 let compile = || fixed(split_k::<T, O, E>, form).compile(&self.compiler);
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
-                self.launch_parts(stream, (&plan, tile), &kernel, launch)?;
+                self.launch_parts(stream, (&plan, tile, false), &kernel, launch)?;
             }
             Instance::Precise(tile) => {
                 let form = launch.form(tile, epilogue);
+                let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(precise::<T, O, E>, form).compile(&self.compiler);
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
-                kernel.launch(stream, plan.grid, launch.of_few(false))?;
+                kernel.launch(stream, plan.grid, launch.of_few(tile.turned))?;
+            }
+            Instance::PreciseParts(tile) => {
+                let form = launch.form(tile, epilogue);
+                let compile = || fixed(precise_parts::<T, O, E>, form).compile(&self.compiler);
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
+                let tile = (&plan, tile.exchange(), tile.turned);
+                self.launch_parts(stream, tile, &kernel, launch)?;
             }
             Instance::Cluster(tile) => {
                 let form = launch.form(tile, epilogue);
@@ -371,15 +381,17 @@ impl Products {
     fn launch_parts<T: Operand, O: ResultOf<T>>(
         &self,
         stream: &Stream,
-        (plan, tile): (&Plan, SplitTile),
+        (plan, tile, is_turned): (&Plan, SplitTile, bool),
         kernel: &LoadedKernel<SplitHandles<T, O, T::Sum>>,
         launch: &Launch<'_, T, O>,
     ) -> Result<()> {
-        let divided = Division::of(tile, &launch.need);
+        let divided = Division::of(plan.instance, &launch.need);
+        let divided = divided.expect("the plan of a kernel that divides K");
         let [sums, counts] = tile.workspace([divided.tiles, divided.parts]);
         let sums = self.workspace::<T::Sum>(stream, Role::Parts, sums)?;
         let counts = self.zeroed_workspace::<i32>(stream, Role::Counts, counts)?;
-        kernel.launch(stream, plan.grid, launch.of_split(divided, &sums, &counts))?;
+        let arguments = launch.of_split((divided, is_turned), &sums, &counts);
+        kernel.launch(stream, plan.grid, arguments)?;
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use super::one_wave::one_wave;
 use super::options::Precision;
 use super::plan::{Division, Need, Plan};
 use super::precise::precise;
+use super::precise_parts::precise_parts;
 use super::split_k::split_k;
 
 /// How the products of a case lie.
@@ -229,11 +230,31 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                     is_batched,
                     epilogue,
                 };
+                let (form, x, y, rows, columns) = if tile.turned {
+                    (form.turned(), b, a, n, m)
+                } else {
+                    (form, a, b, m, n)
+                };
                 let (kernel, c) = (fixed(precise::<T, O, E>, form), &self.c);
                 let arguments = (
-                    a, b, c, pitch, of_batch, m, n, k, ALPHA, BETA, source, pitch, of_batch, bias,
-                    a_scales, b_scales,
+                    x, y, c, pitch, of_batch, rows, columns, k, ALPHA, BETA, source, pitch,
+                    of_batch, bias, a_scales, b_scales,
                 );
+                Self::begin(case, plan, role, kernel, arguments)
+            }
+            Instance::PreciseParts(tile) => {
+                let (x, y, rows, columns) = if tile.turned {
+                    (b, a, n, m)
+                } else {
+                    (a, b, m, n)
+                };
+                let (c, [parts, each]) = (&self.c, self.divided(plan));
+                let (sums, counts) = workspace.expect("made for all plans");
+                let arguments = (
+                    x, y, c, pitch, rows, columns, k, parts, each, ALPHA, BETA, source, pitch,
+                    bias, a_scales, b_scales, sums, counts,
+                );
+                let kernel = fixed(precise_parts::<T, O, E>, Form::new(tile, epilogue));
                 Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Cluster(tile) => {
@@ -258,8 +279,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                     is_batched,
                     epilogue,
                 };
-                let (c, divided) = (&self.c, Division::of(tile, &self.need()));
-                let [parts, each] = [divided.parts, divided.each].map(|count| count as i32);
+                let (c, [parts, each]) = (&self.c, self.divided(plan));
                 let (sums, counts) = workspace.expect("made for all plans");
                 let arguments = (
                     a, b, c, pitch, m, n, k, parts, each, ALPHA, BETA, source, pitch, bias,
@@ -271,14 +291,23 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         }
     }
 
+    /// Parts of a tile and steps of each, of a plan that divides K.
+    fn divided(&self, plan: &Plan) -> [i32; 2] {
+        let divided = Division::of(plan.instance, &self.need());
+        let Division { parts, each, .. } = divided.expect("the plan of a kernel that divides K");
+        [parts, each].map(|count| count as i32)
+    }
+
     /// Memory of `split_k` for the largest of these plans, if one is of it. Inputs, since kernels beside it write nothing there; launches leave counts as they were.
     fn workspace(&self, case: &mut Case, plans: Vec<Plan>) -> Option<Workspace<T>> {
         let need = self.need();
         let of_plan = |plan: Plan| {
-            let Instance::Split(tile) = plan.instance else {
-                return None;
+            let tile = match plan.instance {
+                Instance::Split(tile) => tile,
+                Instance::PreciseParts(tile) => tile.exchange(),
+                _ => return None,
             };
-            let divided = Division::of(tile, &need);
+            let divided = Division::of(plan.instance, &need)?;
             Some(tile.workspace([divided.tiles, divided.parts]))
         };
         let larger = |x: [usize; 2], y: [usize; 2]| [x[0].max(y[0]), x[1].max(y[1])];

@@ -29,6 +29,8 @@ pub enum Instance {
     Precise(PreciseTile),
     /// [`cluster_tiles`](super::cluster_tiles::cluster_tiles).
     Cluster(ClusterTile),
+    /// [`precise_parts`](super::precise_parts::precise_parts).
+    PreciseParts(PreciseTile),
 }
 
 /// Tiles of `dense`: warpgroups, rows of each, columns, stages.
@@ -116,6 +118,18 @@ const PRECISE: [([usize; 4], bool); 6] = [
     ([2, 160, 4, 2], true),
 ];
 
+/// Tiles of `precise` with A and B exchanged, for few rows.
+const PRECISE_FEW: [[usize; 4]; 2] = [[2, 32, 8, 4], [2, 16, 10, 4]];
+
+/// Tiles of `precise_parts`, and whether A and B are exchanged.
+const PRECISE_PARTS: [([usize; 4], bool); 5] = [
+    ([2, 128, 5, 2], false),
+    ([2, 64, 6, 3], false),
+    ([2, 64, 6, 3], true),
+    ([2, 32, 8, 4], true),
+    ([2, 16, 10, 4], true),
+];
+
 /// How many instances are not of `split_k`, `one_wave`, `any_rows` and of pairs.
 const WHOLE: usize = MANY.len() + FEW.len() * CLUSTERS.len();
 
@@ -140,9 +154,15 @@ const ROUNDED: usize = OF_WAVE + SPLIT_PAIRS.len();
 /// How many are not of `cluster_tiles`.
 const BY_ONE: usize = ROUNDED + PRECISE.len();
 
+/// How many are not of `precise` with A and B exchanged and of `precise_parts`.
+const OF_CLUSTERS: usize = BY_ONE + TILES.len();
+
+/// How many are not of `precise_parts`.
+const UNDIVIDED: usize = OF_CLUSTERS + PRECISE_FEW.len();
+
 /// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; BY_ONE + TILES.len()] = {
-    let mut all = [Instance::Many(ManyTile::of(MANY[0])); BY_ONE + TILES.len()];
+pub const INSTANCES: [Instance; UNDIVIDED + PRECISE_PARTS.len()] = {
+    let mut all = [Instance::Many(ManyTile::of(MANY[0])); UNDIVIDED + PRECISE_PARTS.len()];
     let mut at = 0;
     while at < MANY.len() {
         all[at] = Instance::Many(ManyTile::of(MANY[at]));
@@ -197,8 +217,20 @@ pub const INSTANCES: [Instance; BY_ONE + TILES.len()] = {
         all[at] = Instance::Precise(tile);
         at += 1;
     }
-    while at < all.len() {
+    while at < OF_CLUSTERS {
         all[at] = Instance::Cluster(TILES[at - BY_ONE]);
+        at += 1;
+    }
+    while at < UNDIVIDED {
+        let tile = PreciseTile::of(PRECISE_FEW[at - OF_CLUSTERS]);
+        all[at] = Instance::Precise(tile.exchanged());
+        at += 1;
+    }
+    while at < all.len() {
+        let (tile, turned) = PRECISE_PARTS[at - UNDIVIDED];
+        let tile = PreciseTile::of(tile);
+        let tile = if turned { tile.exchanged() } else { tile };
+        all[at] = Instance::PreciseParts(tile);
         at += 1;
     }
     all
@@ -218,7 +250,8 @@ impl Instance {
             let are_shared = need.batches == 1 && !b && need.size[0] > rows;
             fits(a, rows) && fits(b, columns) && (ctas == 1 || are_shared)
         };
-        if matches!(self, Instance::Precise(_)) != (need.precision == Precision::Tf32x3) {
+        let is_precise = matches!(self, Instance::Precise(_) | Instance::PreciseParts(_));
+        if is_precise != (need.precision == Precision::Tf32x3) {
             return None;
         }
         match self {
@@ -242,14 +275,11 @@ impl Instance {
                 let is_able = need.batches == 1 && takes(tile.shape(), tile.ctas);
                 is_able.then_some(self)
             }
-            Instance::Cluster(tile) => {
-                // The tensor cores take 8-bit integers by 24 columns, and by multiples of 16.
-                let is_instruction = need.element_bytes[0] > 1
-                    || tile.columns == 24
-                    || tile.columns.is_multiple_of(16);
+            Instance::Cluster(_) => {
                 let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
-                (is_along_k && is_instruction).then_some(self)
+                is_along_k.then_some(self)
             }
+            Instance::PreciseParts(_) => (need.batches == 1).then_some(self),
             Instance::Any(tile) => {
                 let Loose { units, .. } = need.loose?;
                 Some(Instance::Any(AnyTile { units, ..tile }))
@@ -291,7 +321,13 @@ impl fmt::Display for Instance {
             Instance::Precise(tile) => {
                 let [rows, columns] = tile.shape();
                 let turns = if tile.turns { " in turns" } else { "" };
-                write!(f, "{rows}x{columns} by three products of tf32{turns}")
+                write!(f, "{rows}x{columns} by three products of tf32{turns}")?;
+                f.write_str(exchanged(tile.turned))
+            }
+            Instance::PreciseParts(tile) => {
+                let ([rows, columns], turned) = (tile.shape(), exchanged(tile.turned));
+                let by = "by three products of tf32 in parts along K";
+                write!(f, "{rows}x{columns} {by}{turned}")
             }
             Instance::Cluster(tile) => {
                 let ([rows, columns], [x, y]) = (tile.shape(), tile.along);

@@ -213,31 +213,30 @@ impl<T, O> Launch<'_, T, O> {
     /// With the workspace of parts and their counts.
     pub(super) fn of_split<'l, S>(
         &'l self,
-        divided: Division,
+        (divided, is_turned): (Division, bool),
         sums: &'l Buffer<S>,
         counts: &'l Buffer<i32>,
     ) -> OfSplit<'l, T, O, S> {
-        let [m, n, k] = self.need.size.map(|extent| extent as i32);
-        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
-        let (result, place) = &self.result;
-        let (source, of_source) = &self.source;
+        let [parts, each] = [divided.parts, divided.each].map(|count| count as i32);
+        let (x, y, out, stride, _, m, n, k, alpha, beta, source, source_pitch, _, bias, a, b) =
+            self.of_few(is_turned);
         (
             x,
             y,
-            result,
-            place.strides[0] as i32,
+            out,
+            stride,
             m,
             n,
             k,
-            divided.parts as i32,
-            divided.each as i32,
+            parts,
+            each,
             alpha,
             beta,
             source,
-            of_source.strides[0] as i32,
-            self.bias,
-            self.scales[0],
-            self.scales[1],
+            source_pitch,
+            bias,
+            a,
+            b,
             sums,
             counts,
         )

@@ -11,7 +11,7 @@ use super::precise::PreciseTile;
 use super::split_k::{MOST_PARTS, SplitTile};
 use super::times::{
     any_microseconds, cluster_microseconds, copy_microseconds, few_microseconds, many_microseconds,
-    precise_microseconds, split_microseconds, wave_microseconds,
+    precise_microseconds, precise_parts_microseconds, split_microseconds, wave_microseconds,
 };
 pub(crate) use super::times::{resident, step_cycles};
 
@@ -144,6 +144,14 @@ impl Plan {
             }
             Instance::Split(tile) => of_split(instance, tile, need),
             Instance::Precise(tile) => of_precise(instance, tile, need),
+            Instance::PreciseParts(tile) => {
+                let (divided, microseconds) = Division::precisely(tile, need);
+                Plan {
+                    instance,
+                    grid: [divided.programs(), 1, 1],
+                    microseconds,
+                }
+            }
             Instance::Cluster(tile) => {
                 let [along_rows, along_columns] = tile.grid([m, n]);
                 let grid = [along_rows, along_columns, 1];
@@ -183,13 +191,12 @@ impl Plan {
 
     /// The plan of an instance, if that can compute what is needed.
     pub fn able(instance: Instance, need: &Need) -> Option<Plan> {
-        let plan = Plan::of(instance.fitted(need)?, need);
-        if let Instance::Split(tile) = instance {
-            let Division { tiles, parts, .. } = Division::of(tile, need);
-            if parts == 1 || tiles > MULTIPROCESSORS {
-                return None;
-            }
+        if let Some(tiles) = Division::tiles(instance, need)
+            && Division::most(tiles, need.steps()) < 2
+        {
+            return None;
         }
+        let plan = Plan::of(instance.fitted(need)?, need);
         let fits = plan.grid[1..].iter().all(|&ctas| ctas <= MOST_ALONG_Y);
         fits.then_some(plan)
     }
@@ -204,13 +211,13 @@ impl Plan {
                 along_m * n.div_ceil(columns) * need.batches
             }
             Instance::Precise(tile) => {
-                let [rows, columns] = tile.shape();
-                m.div_ceil(rows) * n.div_ceil(columns) * need.batches
+                let [along_rows, along_columns] = tile.count([m, n]);
+                along_rows * along_columns * need.batches
             }
             Instance::Few(_) | Instance::Wave(_) | Instance::Any(_) | Instance::Cluster(_) => {
                 self.grid.iter().product()
             }
-            Instance::Split(tile) => Division::of(tile, need).programs(),
+            Instance::Split(_) | Instance::PreciseParts(_) => self.grid[0],
         };
         tiles.div_ceil(MULTIPROCESSORS)
     }
@@ -231,7 +238,7 @@ fn of_many(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
 }
 
 fn of_split(instance: Instance, tile: SplitTile, need: &Need) -> Plan {
-    let (divided, microseconds) = Division::timed(tile, need);
+    let (divided, microseconds) = Division::roundly(tile, need);
     Plan {
         instance,
         grid: [divided.programs(), 1, 1],
@@ -240,8 +247,9 @@ fn of_split(instance: Instance, tile: SplitTile, need: &Need) -> Plan {
 }
 
 fn of_precise(instance: Instance, tile: PreciseTile, need: &Need) -> Plan {
-    let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
-    let of_one = m.div_ceil(rows) * n.div_ceil(columns);
+    let [m, n, _] = need.size;
+    let [along_rows, along_columns] = tile.count([m, n]);
+    let of_one = along_rows * along_columns;
     let tiles = of_one * need.batches;
     // The programs of a product of a batch, which have its tiles to themselves.
     let waves = tiles.div_ceil(MULTIPROCESSORS).max(1);
@@ -283,28 +291,62 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// As many as the model says are fastest, of those for which all CTAs run at a time: more took longer than whole tiles in all shapes that were tried.
-    pub(super) fn of(tile: SplitTile, need: &Need) -> Division {
-        let (best, _) = Division::timed(tile, need);
-        best
+    /// That of an instance whose programs divide K through memory; `None` of any other.
+    pub(super) fn of(instance: Instance, need: &Need) -> Option<Division> {
+        match instance {
+            Instance::Split(tile) => Some(Division::roundly(tile, need).0),
+            Instance::PreciseParts(tile) => Some(Division::precisely(tile, need).0),
+            _ => None,
+        }
     }
 
-    /// The same and the predicted time.
-    fn timed(tile: SplitTile, need: &Need) -> (Division, f64) {
-        let ([m, n, _], [rows, columns]) = (need.size, tile.shape());
-        let along_m = m.div_ceil(rows).next_multiple_of(tile.ctas);
-        let (tiles, steps) = (along_m * n.div_ceil(columns), need.steps());
+    /// Tiles of an instance whose programs divide K through memory.
+    fn tiles(instance: Instance, need: &Need) -> Option<usize> {
+        let [m, n, _] = need.size;
+        match instance {
+            Instance::Split(tile) => {
+                let [rows, columns] = tile.shape();
+                let along_m = m.div_ceil(rows).next_multiple_of(tile.ctas);
+                Some(along_m * n.div_ceil(columns))
+            }
+            Instance::PreciseParts(tile) => Some(tile.count([m, n]).iter().product()),
+            _ => None,
+        }
+    }
+
+    /// Parts of a tile, at most: those for which all CTAs run at a time. More took longer than whole tiles in all shapes that were tried.
+    fn most(tiles: usize, steps: usize) -> usize {
+        MOST_PARTS.min(steps).min(MULTIPROCESSORS / tiles.max(1))
+    }
+
+    /// Of `split_k`, and the predicted time.
+    fn roundly(tile: SplitTile, need: &Need) -> (Division, f64) {
+        let tiles = Division::tiles(Instance::Split(tile), need).unwrap_or(0);
+        Division::fastest(tiles, need.steps(), |divided| {
+            split_microseconds(tile, divided, need)
+        })
+    }
+
+    /// Of `precise_parts`, and the predicted time.
+    fn precisely(tile: PreciseTile, need: &Need) -> (Division, f64) {
+        let tiles = Division::tiles(Instance::PreciseParts(tile), need).unwrap_or(0);
+        Division::fastest(tiles, need.steps(), |divided| {
+            precise_parts_microseconds(tile, divided, need)
+        })
+    }
+
+    /// As many parts as the model says are fastest.
+    fn fastest(tiles: usize, steps: usize, time: impl Fn(Division) -> f64) -> (Division, f64) {
         let of_each = |parts: usize| {
             let each = steps.div_ceil(parts).max(1);
             let parts = steps.div_ceil(each).max(1);
             let divided = Division { tiles, parts, each };
-            (divided, split_microseconds(tile, divided, need))
+            (divided, time(divided))
         };
         let better = |best: (Division, f64), next: (Division, f64)| {
             if next.1 < best.1 { next } else { best }
         };
-        let most = MOST_PARTS.min(steps).min(MULTIPROCESSORS / tiles.max(1));
-        (2..=most)
+        (2..=Division::most(tiles, steps))
             .map(of_each)
             .reduce(better)
             .unwrap_or_else(|| of_each(1))
@@ -383,6 +425,43 @@ mod tests {
         };
         let of_clusters = |plan: &Plan| matches!(plan.instance, Instance::Cluster(_));
         assert!(!Plan::all(&batched).iter().any(of_clusters));
+    }
+
+    #[test]
+    fn precise_products_of_few_rows_exchange_operands_and_divide_k() {
+        let need = |size| Need {
+            element_bytes: [4, 4],
+            precision: Precision::Tf32x3,
+            ..Need::of_16_bits(size)
+        };
+        let starts = |size, expected: &str| {
+            let plan = Plan::best(&need(size)).to_string();
+            assert!(plan.starts_with(expected), "{size:?}: {plan}");
+        };
+        starts(
+            [16, 4096, 4096],
+            "128x16 by three products of tf32 in parts along K, A and B exchanged, 128 CTAs",
+        );
+        starts(
+            [16, 28672, 4096],
+            "128x16 by three products of tf32, A and B exchanged, 112 CTAs",
+        );
+        starts(
+            [512, 512, 16384],
+            "128x128 by three products of tf32 in parts along K, 128 CTAs",
+        );
+        starts(
+            [4096, 4096, 4096],
+            "128x128 by three products of tf32, 128 CTAs",
+        );
+        // An exchange takes longer than what is divided.
+        starts(
+            [64, 64, 64],
+            "128x16 by three products of tf32, A and B exchanged, 4 CTAs",
+        );
+        let rounded = Plan::all(&Need::of_16_bits([16, 4096, 4096]));
+        let is_precise = |plan: &Plan| plan.to_string().contains("three products");
+        assert!(!rounded.iter().any(is_precise));
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct PreciseTile {
     pub rests: usize,
     /// Both warpgroups take turns: one adds its products and splits A while the other multiplies.
     pub turns: bool,
+    /// A and B are exchanged: rows of the tile are columns of C.
+    pub turned: bool,
 }
 
 impl PreciseTile {
@@ -40,6 +42,7 @@ impl PreciseTile {
             stages,
             rests,
             turns: false,
+            turned: false,
         }
     }
 
@@ -52,13 +55,28 @@ impl PreciseTile {
         }
     }
 
+    /// The same of A and B exchanged.
+    #[must_use]
+    pub const fn exchanged(self) -> Self {
+        PreciseTile {
+            turned: true,
+            ..self
+        }
+    }
+
+    /// Tiles that results of M by N have along rows and columns of a tile.
+    pub(super) fn count(self, [m, n]: [usize; 2]) -> [usize; 2] {
+        let (size, shape) = (if self.turned { [n, m] } else { [m, n] }, self.shape());
+        [0, 1].map(|axis| size[axis].div_ceil(shape[axis]))
+    }
+
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
         [self.groups * INSTRUCTION_ROWS, self.columns]
     }
 
     /// Registers of a thread that multiplies, of one that splits B, and of one that loads.
-    fn registers(self) -> [u32; 3] {
+    pub(super) fn registers(self) -> [u32; 3] {
         if self.columns > 128 {
             [208, 56, 40]
         } else {
@@ -80,9 +98,11 @@ impl fmt::Display for PreciseTile {
             stages,
             rests,
             turns,
+            turned,
         } = self;
         let turns = if *turns { "+turns" } else { "" };
-        write!(f, "{groups}x{columns}x{stages}x{rests}{turns}")
+        let turned = if *turned { "+turned" } else { "" };
+        write!(f, "{groups}x{columns}x{stages}x{rests}{turns}{turned}")
     }
 }
 
@@ -99,21 +119,19 @@ fn rest(x: Tensor<f32>) -> Tensor<f32> {
 
 /// Rings of what is multiplied, and where it comes from.
 #[derive(Clone, Copy)]
-struct Rings<T> {
+pub(super) struct Rings<T> {
     tile: PreciseTile,
     a: Source<T>,
     b: Source<T>,
     loaded: Pipeline<(Smem<T>, Smem<T>)>,
     /// Small parts of B.
     rests: Pipeline<Smem<f32>>,
-    /// Steps along K.
-    steps: Scalar<i32>,
     turns: Option<NamedTurns<2>>,
 }
 
 impl<T: Operand> Rings<T> {
     #[track_caller]
-    fn new(tile: PreciseTile, a: Source<T>, b: Source<T>, k: Scalar<i32>) -> Self {
+    pub(super) fn new(tile: PreciseTile, a: Source<T>, b: Source<T>) -> Self {
         let tiles = (a.alloc(tile.stages), b.alloc(tile.stages));
         // Those that multiply, and the one that splits B.
         let readers = Consumers::warpgroups(tile.groups + 1);
@@ -127,9 +145,14 @@ impl<T: Operand> Rings<T> {
             b,
             loaded,
             rests,
-            steps: steps_along(k, depth::<f32>()),
             turns: tile.turns.then(|| NamedTurns::new(128)),
         }
+    }
+
+    /// The first stages of the rings that a warpgroup reads or writes.
+    #[track_caller]
+    pub(super) fn start(self) -> [PipelineState; 2] {
+        [self.loaded.start(), self.rests.start()]
     }
 
     /// Before the first tile of a warpgroup.
@@ -154,18 +177,19 @@ impl<T: Operand> Rings<T> {
         T::as_f32(self.b.by_rows(of_b))
     }
 
-    /// The sums of the rows of warpgroup `group`, and the first stages of the next tile.
+    /// The sums of the rows of warpgroup `group` over these steps along K, and the first stages of the next tile.
     #[device]
-    fn sums(
+    pub(super) fn sums(
         self,
         group: usize,
+        steps: impl FnOnce() -> Range<i32>,
         [mut at, mut from]: [PipelineState; 2],
     ) -> (Tensor<f32>, [PipelineState; 2]) {
         let own = group * INSTRUCTION_ROWS..(group + 1) * INSTRUCTION_ROWS;
         let columns = self.tile.columns;
         let layout = Wgmma::new([4, 1], [INSTRUCTION_ROWS, columns, 8]);
         let mut sums = zeros::<f32>([INSTRUCTION_ROWS, columns], layout.clone());
-        for _ in range(0, self.steps) {
+        for _ in steps() {
             let whole = self.loaded.consumer_wait(at);
             let (of_a, of_b) = whole.tiles;
             let of_a = T::as_f32(self.a.by_rows(of_a)).slice(0, own.clone());
@@ -192,11 +216,15 @@ impl<T: Operand> Rings<T> {
         (sums, [at, from])
     }
 
-    /// Stores the small parts of B of a tile, and gives the first stages of the next.
+    /// Stores the small parts of B of a tile over these steps, and gives the first stages of the next.
     #[device]
-    fn split(self, [mut from, mut to]: [PipelineState; 2]) -> [PipelineState; 2] {
+    pub(super) fn split(
+        self,
+        steps: impl FnOnce() -> Range<i32>,
+        [mut from, mut to]: [PipelineState; 2],
+    ) -> [PipelineState; 2] {
         let along_rows = Blocked::new([1, 4], [4, 8], [4, 1], [1, 0]);
-        for _ in range(0, self.steps) {
+        for _ in steps() {
             let whole = self.loaded.consumer_wait(from);
             let small = self.rests.producer_acquire(to);
             let (_, of_b) = whole.tiles;
@@ -212,10 +240,28 @@ impl<T: Operand> Rings<T> {
         }
         [from, to]
     }
+
+    /// Loads a tile over these steps, which begins at the row and column of a product of a batch, and gives the first stage of the next.
+    #[device]
+    pub(super) fn load(
+        self,
+        [batch, row, column]: [Scalar<i32>; 3],
+        steps: impl FnOnce() -> Range<i32>,
+        mut at: PipelineState,
+    ) -> PipelineState {
+        for step in steps() {
+            let stage = self.loaded.producer_acquire(at);
+            let (of_a, of_b) = stage.tiles;
+            self.a.load([batch, row, step], of_a, stage.full);
+            self.b.load([batch, column, step], of_b, stage.full);
+            at = self.loaded.commit(stage).advance();
+        }
+        at
+    }
 }
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, of which the grid has one along z. Operands are f32, contiguous along K. Element
-/// `[i, j]` of the result is at `out + i * stride + j`. A row with an infinity comes out infinite or as NaN, a column with one as NaN.
+/// `D[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, of which the grid has one along z. Operands are f32, contiguous along K. Element
+/// `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile at `out + j * stride + i`: the product with A and B exchanged. A row with an infinity comes out infinite or as NaN, a column with one as NaN.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
 pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<PreciseTile, E>,
@@ -243,7 +289,8 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let [rows, columns] = tile.shape();
     let a = Source::new(a, form.sides[0], rows);
     let b = Source::new(b, form.sides[1], columns);
-    let rings = Rings::new(tile, a, b, k);
+    let rings = Rings::new(tile, a, b);
+    let steps = steps_along(k, depth::<f32>());
     let tiles = Tiles {
         of_product: GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape())),
         batches: scalar(1),
@@ -257,7 +304,7 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         epilogue: form.epilogue,
         columns,
         ctas: 1,
-        turned: false,
+        turned: tile.turned,
         is_batched: form.is_batched,
         out,
         stride,
@@ -269,37 +316,33 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
 
     let multiply = |group: usize| {
         rings.begin(group);
-        let mut at = [rings.loaded.start(), rings.rests.start()];
+        let mut at = rings.start();
         for number in tiles.of_program() {
-            let (sums, next) = rings.sums(group, at);
+            let (sums, next) = rings.sums(group, || range(0, steps), at);
             at = next;
             let [_, row, column] = tiles.place(number);
             let [row, column] = [row * rows + group * INSTRUCTION_ROWS, column * columns];
-            for first in (0..columns).step_by(STORED) {
-                let part = sums.slice(1, first..first + STORED);
+            let width = columns.min(STORED);
+            for first in (0..columns).step_by(width) {
+                let part = sums.slice(1, first..first + width);
                 ending.store_rows([row, column + first], part);
             }
         }
         rings.end(group);
     };
     let split = || {
-        let mut at = [rings.loaded.start(), rings.rests.start()];
+        let mut at = rings.start();
         for _ in tiles.of_program() {
-            at = rings.split(at);
+            at = rings.split(|| range(0, steps), at);
         }
     };
     let load = || {
         launch_wait();
-        let mut at = rings.loaded.start();
+        let [mut at, _] = rings.start();
         for number in tiles.of_program() {
             let [_, row, column] = tiles.place(number);
-            for step in range(0, rings.steps) {
-                let stage = rings.loaded.producer_acquire(at);
-                let (of_a, of_b) = stage.tiles;
-                a.load([batch, row * rows, step], of_a, stage.full);
-                b.load([batch, column * columns, step], of_b, stage.full);
-                at = rings.loaded.commit(stage).advance();
-            }
+            let place = [batch, row * rows, column * columns];
+            at = rings.load(place, || range(0, steps), at);
         }
     };
     let [of_consumers, of_splitters, of_others] = tile.registers();

@@ -27,6 +27,19 @@ fn product_tf32x3(case: &mut Case) -> CaseResult {
     precise(case, product)
 }
 
+/// Few rows as columns of tiles, and parts along K: as many as there is a step for, the last shorter, edges of both dimensions.
+#[case(sizes(
+    m = [20, 1, 33, 130, 200, 136, 70, 40, 17, 3],
+    n = [264, 300, 136, 65, 136, 264, 130, 264, 392, 200],
+    k = [232, 520, 72, 33, 331, 520, 1096, 712, 520, 2056],
+    instance = [105, 106, 105, 106, 107, 107, 108, 109, 110, 111],
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+))]
+fn product_tf32x3_few(case: &mut Case) -> CaseResult {
+    let product = Product::new(case, Lies::ALONG_K);
+    precise(case, product)
+}
+
 /// Batches, of which either operand may be one for all.
 #[case(sizes(
     m = [65, 130],
@@ -52,7 +65,13 @@ fn product_tf32x3_batched(case: &mut Case) -> CaseResult {
 }
 
 /// All that an epilogue may add, in columns of which several parts are stored.
-#[case(sizes(m = [136, 1], n = [264, 5], k = [72, 40], instance = [75, 0], rivals = [0, 0]))]
+#[case(sizes(
+    m = [136, 1, 20, 20],
+    n = [264, 5, 136, 136],
+    k = [72, 40, 72, 232],
+    instance = [75, 0, 105, 111],
+    rivals = [0, 0, 0, 0]
+))]
 fn product_tf32x3_finished(case: &mut Case) -> CaseResult {
     let epilogue = Standard {
         scales: [Scales::Each, Scales::Each],

@@ -87,15 +87,15 @@ const ADDED: usize = 512;
 
 /// Memory in which the parts of a tile are. Each of the programs that share a tile adds some of its rows when all parts are there.
 #[derive(Clone, Copy)]
-struct Exchange<S> {
-    tile: SplitTile,
-    tiles: Scalar<i32>,
+pub(super) struct Exchange<S> {
+    pub(super) tile: SplitTile,
+    pub(super) tiles: Scalar<i32>,
     /// How many parts a tile has, at most [`MOST_PARTS`].
-    parts: Scalar<i32>,
+    pub(super) parts: Scalar<i32>,
     /// One tile for each part, those of all tiles at one place along K after each other.
-    sums: Ptr<S>,
+    pub(super) sums: Ptr<S>,
     /// For each warpgroup of each tile, how many parts are there and how many programs have seen that: 0 before a launch and behind it.
-    counts: Ptr<i32>,
+    pub(super) counts: Ptr<i32>,
 }
 
 impl<S: Numeric> Exchange<S> {
@@ -110,6 +110,25 @@ impl<S: Numeric> Exchange<S> {
     #[track_caller]
     fn count(self, tile: Scalar<i32>, group: usize) -> Ptr<i32> {
         self.counts + (tile * self.tile.groups + group) * 2
+    }
+
+    /// Exchanges the sums of a warpgroup's rows with the other programs of a tile, and gives `store` those of some rows over all parts with the first of these rows in the tile.
+    #[device]
+    pub(super) fn add_up(
+        self,
+        [tile, part]: [Scalar<i32>; 2],
+        group: usize,
+        sums: Tensor<S>,
+        store: impl Fn(Scalar<i32>, Tensor<S>),
+    ) {
+        self.store_part([tile, part], group, sums);
+        self.wait(tile, group);
+        let chunks = (INSTRUCTION_ROWS / self.rows_added()) as i32;
+        for chunk in range(part, chunks).step(self.parts) {
+            let sums = self.added(tile, group, chunk);
+            let first = scalar((group * INSTRUCTION_ROWS) as i32) + chunk * self.rows_added();
+            store(first, sums);
+        }
     }
 
     /// Stores the sums of a warpgroup and releases them.
@@ -226,15 +245,9 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
             let (sums, next) = of.sums((group, part), at);
             at = next;
             let [row, column] = of.place(tile);
-            let first = row * rows + group * INSTRUCTION_ROWS;
-            exchange.store_part([tile, part], group, sums);
-            exchange.wait(tile, group);
-            let chunks = (INSTRUCTION_ROWS / exchange.rows_added()) as i32;
-            for chunk in range(part, chunks).step(of.count) {
-                let sums = exchange.added(tile, group, chunk);
-                let first = first + chunk * exchange.rows_added();
-                store([first, column * columns], sums);
-            }
+            exchange.add_up([tile, part], group, sums, |first, sums| {
+                store([row * rows + first, column * columns], sums);
+            });
         }
     };
     let load = || {
