@@ -7,10 +7,11 @@ use crate::reductions::row_sum::sum_tolerance;
 /// Tiles that a program of [`clear_tiles`] clears.
 const CLEARED: usize = 1024;
 
-/// `words[:] = 0` and `ticket[0] = 0`, as [`LookBack`] wants them before each launch.
+/// `words[:] = 0` and `ticket[0] = 0`, as [`LookBack`] wants them before each launch. The launch before may read them until it ends.
 #[kernel(warps = 4)]
 pub fn clear_tiles(words: Ptr<u64>, ticket: Ptr<i32>, tiles: i32) {
     launch_dependents();
+    launch_wait();
     let at = program_id(0) * CLEARED + arange(0..CLEARED, Coalesced);
     words.at(at).mask(at < tiles).store(0_u64);
     if program_id(0) == 0 {
@@ -214,7 +215,7 @@ fn prefix_sum_of<T: Numeric + DeviceElement>(
     let ticket = case.output::<i32>("ticket", [1]);
     let out = case.output::<T>("out", [n]);
     let of_tiles = (&words, &ticket, tiles as i32);
-    case.launch(clear_tiles, grid(tiles.div_ceil(CLEARED)), of_tiles)?;
+    case.launch_programmatic(clear_tiles, grid(tiles.div_ceil(CLEARED)), of_tiles)?;
     let resident = Resident {
         ctas: case.size("ctas"),
         cluster: 1,
