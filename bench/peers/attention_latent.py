@@ -4,8 +4,8 @@
     python3 bench/peers/attention_latent.py ARTEFACTS [--only SUBSTRING] [--check] [--json OUT]
 
 ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build --emit cubin` names. Needs torch 2.11 and `sgl_kernel.flash_mla` of sglang-kernel 0.4.4.
-Random normal data, pages of 64 tokens in a random order; TFLOP/s count 2 * batch * heads * tokens * (576 + 512), TB/s are those of the cache. FlashMLA's plan, which
-a kernel of its own makes, is made before. `--check` compares ragged lengths and several query tokens with a reference in f64, and times nothing.
+Random normal data, pages of 64 tokens in a random order; TFLOP/s count 2 * batch * heads * tokens * (576 + 512), TB/s are those of the cache. Both plans, FlashMLA's and ours, which
+kernels of their own make, are made before; "with its plan" is a call that makes its own. `--check` compares ragged lengths and several query tokens with a reference in f64, and times nothing.
 """
 
 import argparse
@@ -65,7 +65,8 @@ def stem_of(problem):
     return f"decode_latent-bf16-{str(tiles > 1 and steps >= 8 * SMS).lower()}"
 
 
-def ours(folder, problem, workspace, stem=None):
+def ours(folder, problem, workspace, stem=None, is_planned=True):
+    """Launches of a call: by a plan that is made here, as FlashMLA's is, or by one that each call makes."""
     stem = stem or stem_of(problem)
     batch, queries, heads = len(problem.lengths), problem.queries, problem.heads
     rows = queries * heads
@@ -73,17 +74,26 @@ def ours(folder, problem, workspace, stem=None):
     parts = max(1, SMS // tiles)
     sums, lse_of_pieces = workspace
     assert sums.numel() >= (parts + batch - 1) * rows * VALUES
-    numbers = {"batch": batch, "heads": heads, "queries": queries, "row_tiles": tiles, "token_rows": heads, "head_rows": 1, "table_row": problem.row, "parts": parts, "page_stride": PAGE * DEPTH,
+    numbers = {"batch": batch, "heads": heads, "queries": queries, "row_order": [heads, 1], "table_row": problem.row, "parts": parts, "page_stride": PAGE * DEPTH,
                "log2_scale": SCALE * math.log2(math.e), "out_strides": [rows * VALUES, VALUES, heads * VALUES]}
-    buffers = dict(q=problem.q.view(batch, rows, DEPTH), q_rope=problem.q.view(batch, rows, DEPTH), cache=problem.cache, cache_rope=problem.cache, cache_rows=problem.cache, out=problem.out, lse=problem.lse,
-                   sums=sums, lse_of_pieces=lse_of_pieces, lengths=problem.of_lengths, table=problem.table)
-    launches = []
-    for name, grid in ((stem, [parts * tiles, 1, 1]), ("merge_latent-bf16-512-128", [min(batch * rows, 2112), VALUES // 128, 1])):
+    q = problem.q.view(batch, rows, DEPTH)
+    buffers = dict(q=q, q_rope=q, cache=problem.cache, cache_rope=problem.cache, cache_rows=problem.cache, out=problem.out, lse=problem.lse, sums=sums,
+                   lse_of_pieces=lse_of_pieces, lengths=problem.of_lengths, table=problem.table,
+                   plan=torch.full((12 * parts + batch,), -1, device="cuda", dtype=torch.int32))
+
+    def launch_of(name, grid):
         kernel = json.loads((folder / f"{name}.json").read_text())
         spec = launch_spec(kernel, f"{name}.cubin", grid, numbers, {})
         function = Function(folder / spec["cubin"], spec["entry"], spec["shared_bytes"], spec["cluster"])
         taken = {p["name"]: buffers[p["name"]] for p in spec["params"] if "name" in p}
-        launches.append(Launch(function, spec, taken, spec["overlaps"]))
+        return Launch(function, spec, taken, spec["overlaps"])
+
+    plan = launch_of("plan_latent", [parts, 1, 1])
+    launches = [launch_of(stem, [tiles, parts, 1]), launch_of("merge_latent-bf16", [min(batch * rows, 5 * SMS), 1, 1])]
+    if is_planned:
+        plan()
+    else:
+        launches.insert(0, plan)
     return lambda: [launch() for launch in launches]
 
 
@@ -147,6 +157,7 @@ def main():
         count = min(3, max(1, copies(2 * batch * tokens * DEPTH)))
         sets = [Problem([tokens] * batch, 1, heads) for _ in range(count)]
         ways = [(stem or "ours", lambda stem=stem: [ours(options.artefacts, p, room, stem) for p in sets]) for stem in stems]
+        ways.append(("with its plan", lambda: [ours(options.artefacts, p, room, None, False) for p in sets]))
         ways.append(("FlashMLA", lambda: [flash_mla(p) for p in sets]))
         held = [c for c in (enter(name, n, lambda: Contestant(n, make(), 20, graph_below_ms=0.2)) for n, make in ways) if c]
         for c in held:

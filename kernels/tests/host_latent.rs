@@ -89,6 +89,194 @@ fn rows_are_read_and_written_where_the_strides_say() {
     }
 }
 
+/// Two layers share a plan of ragged lengths, which is made anew for longer ones; each call gives the bits of a call that makes its own plan.
+#[test]
+fn a_plan_serves_layers_and_is_made_anew() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let layers = [1, 2].map(|seed| numbers(10 * PAGE * DEPTH, seed));
+    let layers = layers.map(|rows| Buffer::from_slice(&device, &rows).unwrap());
+    let layers = [&layers[0], &layers[1]].map(|rows| rows.view([10, 1, PAGE, DEPTH]));
+    let table = Buffer::from_slice(&device, &[9, 8, 7, 6, 5, 4, 3, 2, 1, 0]).unwrap();
+    let of_q = Buffer::from_slice(&device, &numbers(2 * 16 * 2 * DEPTH, 3)).unwrap();
+    let q = of_q.view([2, 16, 2, DEPTH]);
+    let mut plan = None;
+    for lengths in [[300, 1], [64, 0], [129, 320]] {
+        let lengths = Buffer::from_slice(&device, &lengths).unwrap();
+        let cache = |layer: usize| LatentCache {
+            rows: &layers[layer],
+            lengths: &lengths,
+            table: &table,
+            checked: true,
+        };
+        match &plan {
+            None => plan = Some(attention.plan_latent(&stream, &cache(0), [16, 2]).unwrap()),
+            Some(plan) => attention
+                .plan_latent_into(&stream, &cache(0), plan)
+                .unwrap(),
+        }
+        let plan = plan.as_ref().unwrap();
+        for layer in 0..2 {
+            let cache = cache(layer);
+            let got = attention
+                .decode_latent_planned(&stream, &q, &cache, plan, None)
+                .unwrap();
+            let wanted = attention.decode_latent(&stream, &q, &cache, None).unwrap();
+            stream.synchronize().unwrap();
+            assert_eq!(got.out.to_vec().unwrap(), wanted.out.to_vec().unwrap());
+            let [got, wanted] = [got.lse, wanted.lse].map(|lse| lse.to_vec().unwrap());
+            assert!(got.iter().zip(&wanted).all(|(x, y)| x.total_cmp(y).is_eq()));
+        }
+    }
+}
+
+/// Lengths that have changed since a plan was made: found where asked, and else those of the plan count, so that nothing is read outside of it.
+#[test]
+fn lengths_that_are_not_those_of_the_plan_are_found_where_asked() {
+    for checked in [false, true] {
+        let device = Device::emulator();
+        let stream = Stream::new(&device).unwrap();
+        let attention = Attention::new(&device);
+        let rows = Buffer::from_slice(&device, &numbers(4 * PAGE * DEPTH, 1)).unwrap();
+        let rows = rows.view([4, 1, PAGE, DEPTH]);
+        let table = Buffer::from_slice(&device, &[0, 1, 2, 3]).unwrap();
+        let q = Buffer::from_slice(&device, &numbers(2 * 4 * DEPTH, 3)).unwrap();
+        let q = q.view([2, 4, 1, DEPTH]);
+        let [before, after] =
+            [[70, 5], [70, 6]].map(|lengths| Buffer::from_slice(&device, &lengths).unwrap());
+        let of = |lengths| LatentCache {
+            rows: &rows,
+            lengths,
+            table: &table,
+            checked,
+        };
+        let plan = attention
+            .plan_latent(&stream, &of(&before), [4, 1])
+            .unwrap();
+        let wanted = attention
+            .decode_latent(&stream, &q, &of(&before), None)
+            .unwrap();
+        stream.synchronize().unwrap();
+        let made = attention.decode_latent_planned(&stream, &q, &of(&after), &plan, None);
+        let error = match &made {
+            Ok(_) => stream.synchronize().err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        let is_found = error
+            .as_ref()
+            .is_some_and(|error| error.contains("check_latent_plan"));
+        assert_eq!(is_found, checked, "{error:?}");
+        if !checked {
+            assert_eq!(
+                made.unwrap().out.to_vec().unwrap(),
+                wanted.out.to_vec().unwrap()
+            );
+        }
+    }
+}
+
+#[test]
+fn plans_that_do_not_fit_are_named() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let buffer = Buffer::<bf16>::zeros(&device, 1 << 18).unwrap();
+    let rows = buffer.view([2, 1, PAGE, DEPTH]);
+    let of = |count: usize| Buffer::<i32>::zeros(&device, count).unwrap();
+    let (lengths, three, table, other) = (of(2), of(3), of(4), of(6));
+    let cache = |lengths, table| LatentCache {
+        rows: &rows,
+        lengths,
+        table,
+        checked: false,
+    };
+    let plan = attention
+        .plan_latent(&stream, &cache(&lengths, &table), [8, 1])
+        .unwrap();
+    let said = |q: [usize; 4], lengths, table| {
+        let q = buffer.view(q);
+        let made =
+            attention.decode_latent_planned(&stream, &q, &cache(lengths, table), &plan, None);
+        made.err().unwrap().to_string()
+    };
+    let found = "attention: `plan`: found one for 2 sequences of 2 pages, 1 tokens of 8 heads each";
+    for (q, lengths, table, call) in [
+        (
+            [2, 8, 2, DEPTH],
+            &lengths,
+            &table,
+            "2 sequences of 2 pages, 2 tokens of 8 heads each",
+        ),
+        (
+            [2, 16, 1, DEPTH],
+            &lengths,
+            &table,
+            "2 sequences of 2 pages, 1 tokens of 16 heads each",
+        ),
+        (
+            [2, 8, 1, DEPTH],
+            &lengths,
+            &other,
+            "2 sequences of 3 pages, 1 tokens of 8 heads each",
+        ),
+        (
+            [3, 8, 1, DEPTH],
+            &three,
+            &other,
+            "3 sequences of 2 pages, 1 tokens of 8 heads each",
+        ),
+    ] {
+        let expected = format!("{found}; expected one for {call}, as the call has");
+        assert_eq!(said(q, lengths, table), expected);
+    }
+    let renewed = attention.plan_latent_into(&stream, &cache(&three, &other), &plan);
+    let expected = format!(
+        "{found}; expected one for 3 sequences of 2 pages, 1 tokens of 8 heads each, as the call has"
+    );
+    assert_eq!(renewed.unwrap_err().to_string(), expected);
+    for (counts, [heads, tokens], expected) in [
+        ([2, 4], [0, 1], "`heads`: found 0; expected 1 or more"),
+        ([2, 4], [8, 0], "`tokens`: found 0; expected 1 or more"),
+        (
+            [2, 4],
+            [129, 1],
+            "`heads`: found heads 129; expected at most 128",
+        ),
+        (
+            [0, 4],
+            [8, 1],
+            "`cache.lengths`: found 0; expected 1 or more",
+        ),
+        (
+            [2, 5],
+            [8, 1],
+            "`cache.table`: found 5 entries; expected as many, 1 or more, for each of 2 sequences",
+        ),
+        (
+            [1, 4],
+            [8, usize::MAX],
+            "`tokens`: found 18446744073709551615 rows of all sequences; expected at most 268435456",
+        ),
+    ] {
+        let [lengths, table] = counts.map(|count| match count {
+            0 => Buffer::<i32>::new(&device, 0).unwrap(),
+            count => of(count),
+        });
+        let cache = LatentCache {
+            rows: &rows,
+            lengths: &lengths,
+            table: &table,
+            checked: false,
+        };
+        let made = attention.plan_latent(&stream, &cache, [heads, tokens]);
+        assert_eq!(
+            made.err().unwrap().to_string(),
+            format!("attention: {expected}")
+        );
+    }
+}
+
 /// What a call with these shapes, counts of lengths and entries, and these strides of Q says.
 fn said(
     q: [usize; 4],

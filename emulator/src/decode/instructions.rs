@@ -54,7 +54,7 @@ decodes! {
     FenceMbarrierInit: |d, _| d.simple(Op::FenceMbarrierInit);
     GridDepControl: |d, i| d.simple(match i.op {
         GridDepOp::Wait => Op::LaunchWait,
-        GridDepOp::LaunchDependents => Op::Nothing,
+        GridDepOp::LaunchDependents => Op::LaunchDependents,
     });
     WgmmaFence: |d, _| d.simple(Op::GroupFence);
     WgmmaCommitGroup: |d, _| d.simple(Op::GroupCommit);

@@ -12,6 +12,7 @@ use crate::machine::state::overlap::{Launched, Overlap};
 use crate::machine::state::stats::Stats;
 use crate::program::{Code, Program};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use target::{SM_90A, Target};
 
@@ -122,6 +123,7 @@ impl Emulator {
             code: Arc::clone(&code),
             launch: launch.clone(),
             first_cluster: 0,
+            begins_early: AtomicBool::new(false),
         };
         let overlap = self.watched(launched, &map);
         let watch = overlap.as_ref().filter(|_| launch.beside_host);
@@ -170,6 +172,9 @@ impl Emulator {
         )
         .map_err(|message| Box::new(refusal(&code.name, message)))?;
         context.overlap.clone_from(&announced.overlap);
+        if let Some(overlap) = &context.overlap {
+            overlap.shadow.begin(overlap.ended());
+        }
         context.member.rank = self.memory.device();
         run_launch(&context)
     }

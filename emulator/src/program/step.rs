@@ -135,6 +135,8 @@ pub(crate) enum Op {
     },
     /// `griddepcontrol.wait`
     LaunchWait,
+    /// `griddepcontrol.launch_dependents`
+    LaunchDependents,
     SetMaxRegisters {
         count: u32,
         increases: bool,

@@ -206,6 +206,49 @@ fn a_launch_that_overlaps_another_waits_before_it_touches_the_same() {
     assert!(START.contains("%p4"), "the first thread stores");
 }
 
+/// Three launches, each of which may begin before the one in front has ended. The last does not wait: it sees what the first wrote if the second had waited for that before it let the last begin.
+#[test]
+fn a_launch_begins_after_those_that_the_one_in_front_has_waited_for() {
+    let (wait, dependents) = ("griddepcontrol.wait;", "griddepcontrol.launch_dependents;");
+    let (store, load) = (
+        "@%p4 st.global.u32 [%in0], 1;",
+        "ld.global.u32 %r3, [%in0];",
+    );
+    let meet = format!("@!%p2 bra $meet; {wait} $meet: bar.sync 0;");
+    for (second, is_ordered) in [
+        (wait.to_owned(), true),
+        (format!("{wait} {dependents}"), true),
+        (format!("{meet} {dependents}"), true),
+        (format!("{dependents} {wait}"), false),
+        (format!("{dependents} {meet}"), false),
+        (dependents.to_owned(), false),
+        ("mov.u32 %r3, 0;".to_owned(), false),
+        // Only some of the threads wait before they end.
+        (format!("@%p4 {wait}"), false),
+    ] {
+        let emulator = Emulator::with_memory(1 << 20);
+        let address = emulator.memory().alloc(256).unwrap();
+        emulator.memory().write(address, &[0; 256]).unwrap();
+        let mut ran = Ok(());
+        for (text, overlaps_previous) in [(store, false), (&second, true), (load, true)] {
+            let launch = Launch {
+                overlaps_previous,
+                ..Launch::linear(2, 64)
+            };
+            let program = kernel(text).program();
+            let done = emulator.launch(&program, "k", &launch, &address.to_le_bytes());
+            ran = ran.and(done.map(drop));
+        }
+        match ran {
+            Ok(()) => assert!(is_ordered, "{second}"),
+            Err(fault) => assert!(
+                !is_ordered && fault.kind == FaultKind::Race,
+                "{second}: {fault}"
+            ),
+        }
+    }
+}
+
 #[test]
 fn races_in_global_memory_are_not_reported_when_turned_off() {
     let mut kernel = kernel("@%p1 st.global.u32 [%in0], %r2;").ctas(2);

@@ -33,7 +33,7 @@ pub use decode::{Cache, CacheElement, CacheScales};
 pub use dropout::Dropout;
 pub use error::{Error, Result};
 pub use forward::Factors;
-pub use latent::LatentCache;
+pub use latent::{LatentCache, LatentPlan};
 pub use merge::PartialResult;
 pub use modifier::{Alibi, Differentiable, Dropped, Modifier, Place, Plain, Softcap};
 pub use options::{Lengths, Options};

@@ -1,6 +1,6 @@
 //! The workspace of a stream's launches: device memory, as large as its calls have needed so far.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::Device;
 use tilekit::prelude::*;
@@ -19,6 +19,8 @@ pub(super) struct Workspace {
     pub(super) gradients: Mutex<Option<Arc<GradientRows>>>,
     /// The results of splits of a cache: as many as the largest call so far needed.
     pub(super) splits: Mutex<Option<Arc<SplitRows>>>,
+    /// The plan of a call that makes its own.
+    plan: Mutex<Option<Arc<Buffer<i32>>>>,
 }
 
 impl Workspace {
@@ -28,7 +30,26 @@ impl Workspace {
             nothing: (Buffer::zeros(device, 1)?, Buffer::zeros(device, 1)?),
             gradients: Mutex::default(),
             splits: Mutex::default(),
+            plan: Mutex::default(),
         })
+    }
+
+    /// A buffer for a plan of so many numbers.
+    pub(super) fn plan(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        numbers: usize,
+    ) -> Result<Arc<Buffer<i32>>> {
+        let mut kept = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.len() >= numbers) {
+            return Ok(Arc::clone(kept));
+        }
+        let made = Arc::new(Buffer::new(device, numbers)?);
+        // Earlier launches may still use the smaller one.
+        stream.synchronize()?;
+        *kept = Some(Arc::clone(&made));
+        Ok(made)
     }
 }
 

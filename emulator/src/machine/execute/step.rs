@@ -1,7 +1,7 @@
 //! Executing the steps of a warp.
 
 use crate::fault::{FaultKind, LaneSet, Stepped, Trouble};
-use crate::lanes::{Lanes32, Lanes64, lanes_of};
+use crate::lanes::{LANES, Lanes32, Lanes64, lanes_of};
 use crate::machine::order::Clocks;
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::costs::CYCLES_PER_MICROSECOND;
@@ -109,6 +109,7 @@ impl Worker<'_> {
                 }
                 Op::Exit => {
                     self.check_end(warp, mask, pc)?;
+                    self.lets_dependents_begin(warp, mask);
                     warp.end_lanes(path.reconvergence, mask);
                     if warp.is_done() {
                         cluster.end_warp(cta, warp);
@@ -259,6 +260,7 @@ impl Worker<'_> {
                 fence(scene, *scope, (*acquires, *releases));
             }
             Op::FenceMbarrierInit => scene.publish_mbarriers(),
+            Op::LaunchDependents => self.lets_dependents_begin(scene.warp, scene.mask),
             Op::LaunchWait => scene.warp.acquire(scene.mask, Clocks::wait_for_launches),
             Op::SetMaxRegisters { count, increases } => {
                 return self.set_max_registers(scene, *count, *increases);
@@ -267,6 +269,17 @@ impl Worker<'_> {
             Op::Assert(assert) => return Err(self.assert_failed(scene, assert)),
         }
         Ok(Flow::Next)
+    }
+
+    /// Lanes do their part for later launches to begin. If those that this one overlaps may not have ended for them yet, they may not have for later ones.
+    fn lets_dependents_begin(&self, warp: &Warp, lanes: u32) {
+        let Some(overlap) = &self.context.overlap else {
+            return;
+        };
+        let first = lanes.trailing_zeros() as usize % LANES;
+        if lanes != 0 && !warp.clocks.of(first).foreign.launches_ended() {
+            overlap.begins_early();
+        }
     }
 
     /// Threads must not exit with asynchronous work in flight that uses their registers or shared memory.

@@ -91,6 +91,7 @@ impl Worker<'_> {
         let access = GlobalAccess {
             stamp,
             repeats,
+            ended: overlap.shadow.ended(),
             clocks,
         };
         let accessed = overlap.shadow.access(allocation, runs, &access);

@@ -101,6 +101,7 @@ fn access_one(
     let by_host = GlobalAccess {
         stamp,
         repeats: false,
+        ended: overlap.shadow.ended(),
         clocks: &host.clocks,
     };
     let accessed = overlap.shadow.access(number, runs, &by_host);

@@ -5,6 +5,7 @@ use crate::machine::order::{GlobalShadow, GlobalStamp, Place};
 use crate::machine::state::host::Host;
 use crate::machine::state::launch::Launch;
 use crate::program::{Code, Program};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A launch and those that it overlaps (programmatic dependent launch).
@@ -27,6 +28,8 @@ pub(crate) struct Launched {
     pub(crate) launch: Launch,
     /// Clusters of the devices before its own.
     pub(crate) first_cluster: u32,
+    /// A later launch may begin before those that this one overlaps have ended.
+    pub(crate) begins_early: AtomicBool,
 }
 
 impl Launched {
@@ -83,6 +86,24 @@ impl Overlap {
     /// The host beside it. What it keeps is whole before anything can panic.
     pub(crate) fn host(&self) -> MutexGuard<'_, Host> {
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread lets later launches begin before the launches in front have ended for it.
+    pub(crate) fn begins_early(&self) {
+        if let (false, Some(own)) = (self.of_devices, self.launches.last()) {
+            own.begins_early.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// How many launches of this chain have ended before this one begins: those that one between waited for, all of whose threads did so before they let it begin
+    /// (`griddepcontrol.launch_dependents`, or their end). That one has run when this one does.
+    pub(crate) fn ended(&self) -> u32 {
+        let own = self.launches.len() - 1;
+        let waited = |number: &usize| {
+            let begins_early = &self.launches[*number].begins_early;
+            !begins_early.load(Ordering::Relaxed)
+        };
+        (1..own).rev().find(waited).unwrap_or(0) as u32
     }
 
     /// The launch that made an access.

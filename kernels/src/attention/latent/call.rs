@@ -1,36 +1,54 @@
 //! Attention to a cache of latent vectors as a program calls it.
 
 use tilekit::prelude::*;
+use tilekit::{Compiler, LoadedKernel};
 
-use super::check::{CheckedLatent, DEPTHS, RowOrder, check_latent};
+use super::call_plan::{LatentPlan, PlanShape};
+use super::check::{CheckedLatent, DEPTHS, RowOrder, check_latent, check_plan};
 use super::deal::STEP;
 use super::kernel::decode_latent;
 use super::merge::merge_latent;
+use super::plan::plan_numbers;
 use super::shape::PAGE;
-use crate::attention::call::{Attention, Forward, View};
+use crate::attention::call::{Attention, Forward, View, extent};
 use crate::attention::check::Strides;
 use crate::attention::decode::table::instance;
 use crate::attention::error::Result;
-use crate::attention::mainloop::problem::ROWS;
 use crate::attention::table::Operand;
 use crate::attention::workspace::SplitRows;
+use crate::handles::handles;
 
-/// Columns of a program of `merge_latent`, and the most programs that take rows in turn: 16 on each SM.
-const MERGED_COLUMNS: usize = 128;
-const MERGERS: usize = 16 * 132;
+/// The parameters of `decode_latent`.
+type DecodeLatent<T> = handles! {
+    q q_rope cache cache_rope: TensorMap<T>,
+    cache_rows: Ptr<T>,
+    page_stride: Scalar<i64>,
+    out: Ptr<T>,
+    lse sums lse_of_pieces: Ptr<f32>,
+    table plan: Ptr<i32>,
+    heads queries: Scalar<i32>,
+    row_order: [Scalar<i32>; 2],
+    table_row: Scalar<i32>,
+    log2_scale: Scalar<f32>,
+    out_strides: [Scalar<i64>; 3],
+};
+
+/// The most programs of `merge_latent`, which take rows in turn: 5 on each SM, as many as are resident.
+const MERGERS: usize = 5 * 132;
 
 /// A cache of latent vectors (MLA): a row is the key of all heads, and its first 512 columns are the value.
 #[derive(Clone, Copy)]
 pub struct LatentCache<'a, T> {
     /// Rows of 576 columns, `[pages, 1, 64, 576]`. Rows are contiguous; other strides are multiples of 16 bytes.
     pub rows: &'a TensorView<'a, T>,
-    /// The length of each sequence in tokens, including those of the queries; on the device.
+    /// The length of each sequence in tokens, including those of the queries; on the device. A call with a plan attends to the lengths that the plan was
+    /// made of, and reads these if `checked`.
     pub lengths: &'a Buffer<i32>,
     /// The pages of each sequence, `[batch, pages]`; on the device. Entries past the last token are not read.
     pub table: &'a Buffer<i32>,
     /// Whether a kernel checks lengths and table first: a length beyond the room of its sequence, or a page outside of the cache, fails a
     /// device assertion. Without the check nothing is read outside of the cache: a length beyond the room counts as the room, and a page outside of
-    /// the cache as zeros.
+    /// the cache as zeros. With a plan, a length that has changed since it was made fails as well.
     pub checked: bool,
 }
 
@@ -42,6 +60,8 @@ struct Call<'a, T> {
     out: &'a View<'a, T>,
     lse: &'a Buffer<f32>,
     checked: CheckedLatent,
+    /// The plan, and the parts that it is for.
+    plan: (&'a Buffer<i32>, usize),
 }
 
 impl Attention {
@@ -52,7 +72,8 @@ impl Attention {
     /// A token sees the keys up to its own. `scale` is the factor of scores: by default 1/√576, where models have that of their own depth, as
     /// 1/√192. Heads and tokens of a sequence are rows that are equally far apart: heads inside of tokens, or tokens inside of heads.
     ///
-    /// The keys of all sequences are divided evenly among CTAs, and a second kernel merges the results of sequences that several have.
+    /// The keys of all sequences are divided evenly among CTAs, by a plan that a kernel makes first ([`decode_latent_planned`](Attention::decode_latent_planned) takes one that several layers
+    /// share), and a third kernel merges the results of sequences that several CTAs have.
     /// Grid and workspace depend on shapes alone, so a captured graph can be replayed while lengths and pages change on the device. A
     /// sequence without tokens gives rows of zeros and an LSE of -inf. The first call with given shapes compiles and allocates, which may not happen while a
     /// graph is captured.
@@ -110,56 +131,123 @@ impl Attention {
         lse: &Buffer<f32>,
         scale: Option<f32>,
     ) -> Result<()> {
-        let call = Call {
+        let checked = check_latent(q, cache, out, lse, scale)?;
+        let parts = self.latent_parts(cache, checked.plan_shape())?;
+        let workspace = self.workspace(stream)?;
+        let plan = workspace.plan(&self.device, stream, plan_numbers(parts, checked.batch))?;
+        self.check_cache(stream, cache, checked.plan_shape())?;
+        self.launch_plan(stream, cache, checked.plan_shape(), (&plan, parts))?;
+        self.launch_latent(&Call {
             stream,
             q,
             cache,
             out,
             lse,
-            checked: check_latent(q, cache, out, lse, scale)?,
-        };
-        let CheckedLatent {
-            batch,
-            pages,
-            of_cache,
-            ..
-        } = call.checked;
-        if cache.checked {
-            let counts = [batch, pages, PAGE, of_cache];
-            self.launch_check(stream, cache.lengths, Some(cache.table), counts)?;
-        }
-        self.launch_latent(&call)
+            checked,
+            plan: (&plan, parts),
+        })
     }
 
-    fn launch_latent<T: Operand>(&self, call: &Call<'_, T>) -> Result<()> {
-        let CheckedLatent {
-            batch,
-            heads,
-            queries,
-            scale,
-            pages,
-            order,
-            ..
-        } = call.checked;
-        let row_tiles = (heads * queries).div_ceil(ROWS);
-        let steps = batch * (pages * PAGE).div_ceil(STEP) * row_tiles;
-        let is_ahead = is_ahead(row_tiles, steps, call.cache.rows);
+    /// [`decode_latent`](Attention::decode_latent) by a plan, which it does not make then: the two kernels that are left depend on lengths through the plan alone.
+    ///
+    /// # Errors
+    /// As for [`decode_latent`](Attention::decode_latent); and the plan is for as many sequences, heads, tokens, and pages of a sequence.
+    pub fn decode_latent_planned<T: Operand>(
+        &self,
+        stream: &Stream,
+        q: &View<'_, T>,
+        cache: &LatentCache<'_, T>,
+        plan: &LatentPlan,
+        scale: Option<f32>,
+    ) -> Result<Forward<T>> {
+        self.results(("q", q), DEPTHS[1], |out, lse| {
+            self.decode_latent_planned_into(stream, q, cache, plan, (out, lse), scale)
+        })
+    }
+
+    /// [`decode_latent_planned`](Attention::decode_latent_planned) into `out` and `lse`, as of [`decode_latent_into`](Attention::decode_latent_into).
+    ///
+    /// # Errors
+    /// As for [`decode_latent_planned`](Attention::decode_latent_planned).
+    pub fn decode_latent_planned_into<T: Operand>(
+        &self,
+        stream: &Stream,
+        q: &View<'_, T>,
+        cache: &LatentCache<'_, T>,
+        plan: &LatentPlan,
+        (out, lse): (&View<'_, T>, &Buffer<f32>),
+        scale: Option<f32>,
+    ) -> Result<()> {
+        let checked = check_latent(q, cache, out, lse, scale)?;
+        check_plan(plan, checked.plan_shape())?;
+        self.check_cache(stream, cache, checked.plan_shape())?;
+        if cache.checked {
+            self.launch_check_plan(stream, cache, plan)?;
+        }
+        self.launch_latent(&Call {
+            stream,
+            q,
+            cache,
+            out,
+            lse,
+            checked,
+            plan: (&plan.numbers, plan.parts),
+        })
+    }
+
+    /// Checks lengths and pages on the device, if the cache asks for it.
+    pub(super) fn check_cache<T: Operand>(
+        &self,
+        stream: &Stream,
+        cache: &LatentCache<'_, T>,
+        shape: PlanShape,
+    ) -> Result<()> {
+        if cache.checked {
+            let counts = [shape.batch, shape.pages, PAGE, extent(cache.rows, 0)];
+            self.launch_check(stream, cache.lengths, Some(cache.table), counts)?;
+        }
+        Ok(())
+    }
+
+    /// The kernel of a call.
+    fn latent_kernel<T: Operand>(
+        &self,
+        cache: &LatentCache<'_, T>,
+        shape: PlanShape,
+    ) -> Result<LoadedKernel<DecodeLatent<T>>> {
+        let is_ahead = is_ahead(shape, cache.rows);
         let compile: fn(&Compiler) -> tilekit::Result<_> = if is_ahead {
             |compiler| decode_latent::<T, true>.compile(compiler)
         } else {
             |compiler| decode_latent::<T, false>.compile(compiler)
         };
         let instance = instance(DEPTHS, [STEP, 1], compile);
-        let kernel = self.kernel::<T, _>("decode_latent", usize::from(is_ahead), &instance)?;
+        self.kernel::<T, _>("decode_latent", usize::from(is_ahead), &instance)
+    }
+
+    /// Parts of the grid of a call.
+    pub(super) fn latent_parts<T: Operand>(
+        &self,
+        cache: &LatentCache<'_, T>,
+        shape: PlanShape,
+    ) -> Result<usize> {
+        let kernel = self.latent_kernel(cache, shape)?;
         let resident = self.programs(&kernel, usize::from(u16::MAX))?;
-        let parts = (resident / row_tiles).max(1);
-        let pieces = (parts + batch - 1) * heads * queries;
-        let rows = self.split_rows(call.stream, [pieces, DEPTHS[1]])?;
+        Ok((resident / shape.row_tiles()).max(1))
+    }
+
+    fn launch_latent<T: Operand>(&self, call: &Call<'_, T>) -> Result<()> {
+        let CheckedLatent { scale, order, .. } = call.checked;
+        let shape = call.checked.plan_shape();
+        let kernel = self.latent_kernel(call.cache, shape)?;
+        let (plan, parts) = call.plan;
+        let of_sequence = shape.heads * shape.queries;
+        let pieces = parts + shape.batch - 1;
+        let rows = self.split_rows(call.stream, [pieces * of_sequence, DEPTHS[1]])?;
         let (q, cache) = (rows_of(call.q, order), pages_of(call.cache.rows));
-        let of_out = Strides::of(call.out);
         kernel.launch(
             call.stream,
-            parts * row_tiles,
+            grid([shape.row_tiles(), parts]),
             (
                 &q,
                 &q,
@@ -171,59 +259,46 @@ impl Attention {
                 call.lse,
                 &rows.sums,
                 &rows.lse,
-                call.cache.lengths,
                 call.cache.table,
-                batch as i32,
-                heads as i32,
-                queries as i32,
-                row_tiles as i32,
-                order.token as i32,
-                order.head as i32,
-                pages as i32,
+                plan,
+                shape.heads as i32,
+                shape.queries as i32,
+                order.rows(),
+                shape.pages as i32,
                 scale * LOG2_E as f32,
-                of_out.numbers(),
+                Strides::of(call.out).numbers(),
             ),
         )?;
-        self.launch_merge_latent(call, &rows, parts)
+        self.launch_merge_latent(call, &rows)
     }
 
-    fn launch_merge_latent<T: Operand>(
-        &self,
-        call: &Call<'_, T>,
-        rows: &SplitRows,
-        parts: usize,
-    ) -> Result<()> {
+    fn launch_merge_latent<T: Operand>(&self, call: &Call<'_, T>, rows: &SplitRows) -> Result<()> {
         let CheckedLatent {
             batch,
             heads,
             queries,
-            pages,
+            order,
             ..
         } = call.checked;
-        let columns = DEPTHS[1];
         let instance = instance(DEPTHS, [STEP, 1], |compiler| {
-            merge_latent::<T, { DEPTHS[1] }, MERGED_COLUMNS>.compile(compiler)
+            merge_latent::<T>.compile(compiler)
         });
         let kernel = self.kernel::<T, _>("merge_latent", 0, &instance)?;
-        let of_out = Strides::of(call.out);
+        let (plan, parts) = call.plan;
         kernel.launch(
             call.stream,
-            grid([
-                (batch * heads * queries).min(MERGERS),
-                columns / MERGED_COLUMNS,
-            ]),
+            (batch * heads * queries).min(MERGERS),
             (
                 &rows.sums,
                 &rows.lse,
                 call.out,
                 call.lse,
-                call.cache.lengths,
-                batch as i32,
+                plan,
                 heads as i32,
                 queries as i32,
                 parts as i32,
-                pages as i32,
-                of_out.numbers(),
+                order.rows(),
+                Strides::of(call.out).numbers(),
             ),
         )?;
         Ok(())
@@ -231,7 +306,9 @@ impl Attention {
 }
 
 /// Whether a call has so many steps that `AHEAD` is faster: from 8 steps in each of 132 CTAs on, where CTAs share the cache, whose pages are contiguous.
-fn is_ahead<T: DeviceElement>(row_tiles: usize, steps: usize, rows: &View<'_, T>) -> bool {
+fn is_ahead<T: DeviceElement>(shape: PlanShape, rows: &View<'_, T>) -> bool {
+    let row_tiles = shape.row_tiles();
+    let steps = shape.batch * (shape.pages * PAGE).div_ceil(STEP) * row_tiles;
     row_tiles > 1 && steps >= 8 * 132 && rows.place().strides[2] == DEPTHS[0]
 }
 

@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::kernel::decode_latent;
 use super::merge::merge_latent;
+use super::plan::{plan_latent, plan_numbers};
 use super::shape::{HALF, PAGE, ROPE};
 use crate::attention::decode::cached_cases::{Sequences, expect_results};
 use crate::attention::mainloop::problem::ROWS;
@@ -65,9 +66,16 @@ where
     let scale = sequences.attention(0, sizes, setup).scale();
     let q_view = q.view();
     let cache_view = cache.view().with_shape([sequences.pages(), PAGE, depth]);
+    let plan = case.output::<i32>("plan", [plan_numbers(parts, batch)]);
+    case.launch(
+        plan_latent,
+        parts,
+        (&of_batch, &plan, batch as i32, sequences.row as i32),
+    )?;
+    let row_order = [token_rows as i32, head_rows as i32];
     case.launch(
         decode_latent::<T, AHEAD>,
-        parts * row_tiles,
+        grid([row_tiles, parts]),
         (
             &q_view,
             &q_view,
@@ -79,33 +87,29 @@ where
             &lse,
             &sums,
             &lse_of_pieces,
-            &of_batch,
             &table,
-            batch as i32,
+            &plan,
             heads as i32,
             queries as i32,
-            row_tiles as i32,
-            token_rows as i32,
-            head_rows as i32,
+            row_order,
             sequences.row as i32,
             (scale * LOG2_E) as f32,
             strides,
         ),
     )?;
     case.launch(
-        merge_latent::<T, { 2 * HALF }, 128>,
-        grid([(batch * rows).min(2112), 2 * HALF / 128]),
+        merge_latent::<T>,
+        (batch * rows).min(660),
         (
             &sums,
             &lse_of_pieces,
             &out,
             &lse,
-            &of_batch,
-            batch as i32,
+            &plan,
             heads as i32,
             queries as i32,
             parts as i32,
-            sequences.row as i32,
+            row_order,
             strides,
         ),
     )?;
@@ -156,4 +160,6 @@ cases! {
         batch = [1, 2], heads = [128], queries = [1], keys = [700, 64], parts = [3, 1];
     decode_latent_ahead_ragged: bf16, true, Some(RAGGED), true,
         batch = [9, 9], heads = [16], queries = [3, 1], keys = [300], parts = [4, 1];
+    decode_latent_many: bf16, false, Some(&[1, 130, 257]), true,
+        batch = [140], heads = [3], queries = [1], keys = [257], parts = [5];
 }

@@ -3,6 +3,7 @@
 use tilekit::prelude::*;
 
 use super::call::LatentCache;
+use super::call_plan::{LatentPlan, PlanShape};
 use super::shape::{HALF, PAGE, ROPE};
 use crate::attention::check::{
     MOST, Strides, check_not_empty, check_results, check_strides, extents,
@@ -24,10 +25,20 @@ pub(super) struct CheckedLatent {
     pub(super) heads: usize,
     pub(super) queries: usize,
     pub(super) scale: f32,
-    /// Pages of a sequence, and of the cache.
+    /// Pages of a sequence.
     pub(super) pages: usize,
-    pub(super) of_cache: usize,
     pub(super) order: RowOrder,
+}
+
+impl CheckedLatent {
+    pub(super) fn plan_shape(self) -> PlanShape {
+        PlanShape {
+            batch: self.batch,
+            heads: self.heads,
+            queries: self.queries,
+            pages: self.pages,
+        }
+    }
 }
 
 /// Heads and tokens of a sequence as rows that are equally far apart.
@@ -41,6 +52,11 @@ pub(super) struct RowOrder {
 }
 
 impl RowOrder {
+    /// As kernels take it.
+    pub(super) fn rows(self) -> [i32; 2] {
+        [self.token as i32, self.head as i32]
+    }
+
     /// The order of a tensor of so many heads and tokens, if it has one.
     fn of([heads, tokens]: [usize; 2], strides: Strides) -> Option<RowOrder> {
         let tokens_outside = RowOrder {
@@ -73,7 +89,7 @@ pub(super) fn check_latent<T: Operand>(
 ) -> Result<CheckedLatent> {
     let [batch, heads, queries, depth] = check_queries(extents("q", q)?)?;
     let [_, of_values] = DEPTHS;
-    let of_cache = check_rows(cache)?;
+    check_rows(cache)?;
     let of_out = extents("out", out)?;
     check_results([batch, heads, queries, of_values], of_out, lse)?;
     for (name, view) in [("q", q), ("cache.rows", cache.rows), ("out", out)] {
@@ -94,7 +110,6 @@ pub(super) fn check_latent<T: Operand>(
         queries,
         scale,
         pages,
-        of_cache,
         order,
     })
 }
@@ -110,13 +125,68 @@ fn check_queries(of_q: [usize; 4]) -> Result<[usize; 4]> {
         || format!("depth {depth}"),
         format!("{columns}: {of_values} of a value, and {ROPE} that rotary embedding turns"),
     )?;
+    check_heads("q", heads)?;
+    Ok(of_q)
+}
+
+fn check_heads(name: &'static str, heads: usize) -> Result<()> {
     expect(
         heads <= MOST_HEADS,
-        "q",
+        name,
         || format!("heads {heads}"),
         format!("at most {MOST_HEADS}"),
+    )
+}
+
+/// Checks what a plan is made of.
+pub(super) fn check_planned<T: Operand>(
+    cache: &LatentCache<'_, T>,
+    [heads, queries]: [usize; 2],
+) -> Result<PlanShape> {
+    let batch = cache.lengths.len();
+    for (name, count) in [
+        ("heads", heads),
+        ("tokens", queries),
+        ("cache.lengths", batch),
+    ] {
+        expect(count > 0, name, || "0".to_string(), "1 or more")?;
+    }
+    check_heads("heads", heads)?;
+    check_rows(cache)?;
+    check_strides("cache.rows", cache.rows)?;
+    let rows = batch.saturating_mul(heads).saturating_mul(queries);
+    expect(
+        rows <= MOST,
+        "tokens",
+        || format!("{rows} rows of all sequences"),
+        format!("at most {MOST}"),
     )?;
-    Ok(of_q)
+    let pages = check_table(cache, batch)?;
+    Ok(PlanShape {
+        batch,
+        heads,
+        queries,
+        pages,
+    })
+}
+
+/// Checks that a plan is for calls of this shape.
+pub(super) fn check_plan(plan: &LatentPlan, shape: PlanShape) -> Result<()> {
+    let said = |of: PlanShape| {
+        let PlanShape {
+            batch,
+            heads,
+            queries,
+            pages,
+        } = of;
+        format!("{batch} sequences of {pages} pages, {queries} tokens of {heads} heads each")
+    };
+    expect(
+        plan.shape == shape,
+        "plan",
+        || format!("one for {}", said(plan.shape)),
+        format!("one for {}, as the call has", said(shape)),
+    )
 }
 
 /// Heads and tokens of q as rows.
@@ -137,7 +207,7 @@ fn check_order([heads, queries]: [usize; 2], strides: Strides) -> Result<RowOrde
 }
 
 /// The pages of a cache.
-fn check_rows<T: Operand>(cache: &LatentCache<'_, T>) -> Result<usize> {
+fn check_rows<T: Operand>(cache: &LatentCache<'_, T>) -> Result<()> {
     let of_rows = extents("cache.rows", cache.rows)?;
     let [columns, _] = DEPTHS;
     expect(
@@ -145,8 +215,7 @@ fn check_rows<T: Operand>(cache: &LatentCache<'_, T>) -> Result<usize> {
         "cache.rows",
         || format!("shape {of_rows:?}"),
         format!("[pages, 1, {PAGE}, {columns}] with a page or more"),
-    )?;
-    Ok(of_rows[0])
+    )
 }
 
 /// The pages of a sequence.

@@ -1,6 +1,8 @@
-//! The keys of all sequences, end to end, dealt to the parts of a grid.
+//! The keys of all sequences, end to end, dealt to the parts of a grid: what a plan is made of.
 
 use tilekit::prelude::*;
+
+use super::plan::{CUT_NUMBERS, PART_NUMBERS, Plan};
 
 /// Keys of a step: a block of each of two warpgroups.
 pub(super) const STEP: usize = 128;
@@ -19,63 +21,26 @@ pub(super) struct Deal {
     pub(super) parts: Scalar<i32>,
     /// The most keys of a sequence: what lies beyond is not read.
     pub(super) room: Scalar<i32>,
-    /// Warps of the partition that asks.
-    pub(super) warps: usize,
 }
 
-/// The steps of each part.
+/// Where a part begins in the line.
 #[derive(Clone, Copy)]
-pub(super) struct Share {
-    pub(super) steps: Scalar<i32>,
-    /// Whether sequences of one length are not cut.
-    pub(super) is_whole: Scalar<bool>,
-}
-
-/// The steps of a part, and the sequence that they begin in.
-#[derive(Clone, Copy)]
-pub(super) struct Span {
-    pub(super) part: Scalar<i32>,
-    pub(super) begin: Scalar<i32>,
-    pub(super) end: Scalar<i32>,
+struct Begin {
     sequence: Scalar<i32>,
     /// The first step of the sequence.
     first: Scalar<i32>,
-}
-
-/// The steps `from..to` of a sequence that a part has.
-#[derive(Clone, Copy)]
-pub(super) struct Piece {
-    pub(super) sequence: Scalar<i32>,
-    pub(super) keys: Scalar<i32>,
-    pub(super) from: Scalar<i32>,
-    pub(super) to: Scalar<i32>,
-    /// Whether those are all.
-    pub(super) is_whole: Scalar<bool>,
-    /// The number of the piece.
-    pub(super) number: Scalar<i32>,
-    /// The steps and the pieces of the part in front of it.
-    pub(super) fill: Scalar<i32>,
-    pub(super) round: Scalar<i32>,
-}
-
-/// The pieces of a sequence.
-#[derive(Clone, Copy, Aggregate)]
-pub(super) struct Pieces {
-    /// The number of the first.
-    pub(super) first: Scalar<i32>,
-    pub(super) count: Scalar<i32>,
+    /// The cut sequences in front of it.
+    cut: Scalar<i32>,
+    /// The steps and the cut sequences of the line.
+    steps: Scalar<i32>,
+    cuts: Scalar<i32>,
 }
 
 impl Deal {
-    #[device]
-    fn sequences(self) -> Tensor<i32> {
-        arange(0..AT_ONCE, Blocked::new([1], [32], [self.warps], [0]))
-    }
-
     /// Steps of sequences from `first` on; 0 where there is none.
     #[device]
     fn steps(self, first: Scalar<i32>) -> Tensor<i32> {
-        let sequence = first + self.sequences();
+        let sequence = first + arange(0..AT_ONCE, Blocked::new([1], [32], [1], [0]));
         let is_there = sequence < self.batch;
         let keys = self.lengths.at(sequence).mask(is_there).other(0).load();
         let keys = minimum(maximum(keys, 0), self.room);
@@ -84,14 +49,14 @@ impl Deal {
 
     /// The keys of a sequence.
     #[device]
-    fn keys(self, sequence: Scalar<i32>) -> Scalar<i32> {
+    pub(super) fn keys(self, sequence: Scalar<i32>) -> Scalar<i32> {
         let keys = self.lengths.at(sequence).load();
         minimum(maximum(keys, 0), self.room)
     }
 
     /// Steps of each part. Sequences of one length are not cut if the parts that then have a sequence more than others cost little.
     #[device]
-    pub(super) fn share(self) -> Share {
+    fn share(self) -> Scalar<i32> {
         let begin = self.steps(scalar(0));
         let (mut all, mut longest) = (begin, begin);
         for first in range(AT_ONCE as i32, self.batch).step(AT_ONCE as i32) {
@@ -103,76 +68,69 @@ impl Deal {
         let even = cdiv(all, self.parts);
         let whole = cdiv(even, longest) * longest;
         let is_whole = (all == longest * self.batch) & (whole * 16 <= even * 17);
-        Share {
-            steps: select(is_whole, whole, even),
-            is_whole,
-        }
+        select(is_whole, whole, even)
     }
 
-    /// The steps of a part.
+    /// Where the part that begins with step `begin` does so.
     #[device]
-    pub(super) fn span(self, part: Scalar<i32>) -> Span {
-        let share = self.share().steps;
-        let begin = part * share;
+    fn begin(self, begin: Scalar<i32>, share: Scalar<i32>) -> Begin {
         let (mut sequence, mut first, mut before) = (scalar(0), scalar(0), scalar(0));
+        let (mut cut, mut cuts) = (scalar(0), scalar(0));
         for at in range(0, self.batch).step(AT_ONCE as i32) {
             let steps = self.steps(at);
             // Where each sequence ends.
             let ends = before + steps.cumsum(0);
             let is_before = (steps > 0) & (ends <= begin);
+            let is_cut = (steps > 0) & ((ends - steps) / share != (ends - 1) / share);
             sequence += is_before.cast::<i32>().sum(0).scalar();
             first = maximum(first, select(is_before, ends, 0).max(0).scalar());
             before += steps.sum(0).scalar();
+            cut += (is_before & is_cut).cast::<i32>().sum(0).scalar();
+            cuts += is_cut.cast::<i32>().sum(0).scalar();
         }
-        Span {
-            part,
-            begin,
-            end: minimum(begin + share, before),
+        Begin {
             sequence,
             first,
+            cut,
+            steps: before,
+            cuts,
         }
     }
 
-    /// The pieces of a sequence.
+    /// Writes what a plan says of a part, of the sequence that is first cut where the part begins, and of every `parts`-th sequence from `part` on.
     #[device]
-    pub(super) fn pieces(self, sequence: Scalar<i32>, share: Scalar<i32>) -> Pieces {
-        let mut before = scalar(0);
-        for at in range(0, sequence).step(AT_ONCE as i32) {
-            let number = at + self.sequences();
-            before += select(number < sequence, self.steps(at), 0).sum(0).scalar();
-        }
-        let steps = maximum(cdiv(self.keys(sequence), STEP), 1);
-        let [first, last] = [before / share, (before + steps - 1) / share];
-        Pieces {
-            first: first + sequence,
-            count: last - first + 1,
-        }
-    }
-
-    /// Calls `work` with each piece of a part.
-    #[device]
-    pub(super) fn each_piece(self, span: Span, work: impl Fn(Piece)) {
-        let (mut sequence, mut first, mut at) = (span.sequence, span.first, span.begin);
-        let mut round = scalar(0);
-        while at < span.end {
-            let keys = self.keys(sequence);
+    pub(super) fn write(self, plan: Plan, part: Scalar<i32>) {
+        let share = self.share();
+        let start = part * share;
+        let of = self.begin(start, share);
+        let (sequence, first) = (of.sequence, of.first);
+        // A part beyond the last step begins in no sequence.
+        let keys = self.keys(minimum(sequence, self.batch - 1));
+        let end = minimum(start + share, of.steps);
+        let numbers = [start, end, sequence, first, keys, of.cuts];
+        store(plan.numbers + part * PART_NUMBERS, numbers);
+        let is_cut_here = (first < start) & (first >= start - share) & (start < end);
+        if is_cut_here {
             let steps = maximum(cdiv(keys, STEP), 1);
-            let (from, to) = (at - first, minimum(steps, span.end - first));
-            let piece = Piece {
-                sequence,
-                keys,
-                from,
-                to,
-                is_whole: (from == 0) & (to == steps),
-                number: span.part + sequence,
-                fill: at - span.begin,
-                round,
-            };
-            work(piece);
-            round += 1;
-            first += steps;
-            sequence += 1;
-            at = first;
+            let count = (first + steps - 1) / share - part + 2;
+            let numbers = [sequence, part - 1 + sequence, count];
+            store(plan.of_cuts() + of.cut * CUT_NUMBERS, numbers);
         }
+        // What the merge reads before it knows how many there are.
+        if part >= of.cuts {
+            store(plan.of_cuts() + part * CUT_NUMBERS, [scalar(0); 3]);
+        }
+        for sequence in range(part, self.batch).step(self.parts) {
+            let keys = self.keys(sequence);
+            plan.of_keys().at(sequence).store(keys);
+        }
+    }
+}
+
+/// Stores numbers one after another.
+#[device]
+fn store<const COUNT: usize>(to: Ptr<i32>, numbers: [Scalar<i32>; COUNT]) {
+    for (at, number) in numbers.into_iter().enumerate() {
+        to.at(at as i32).store(number);
     }
 }

@@ -8,13 +8,13 @@
 //! The cost of a step of two blocks is 4352 cycles of the tensor cores, and a little more of shared memory: 2304 for Q · K with 64
 //! columns, 1024 for V, and 1152 for the loads. 64 rows or fewer are bound by memory bandwidth, 128 by the products.
 //!
-//! All sequences' keys lie end to end, and each part of the grid takes as many of them: see `deal.rs`.
+//! All sequences' keys lie end to end, and each part of the grid takes as many of them, as a plan says: see `deal.rs` and `plan.rs`.
 
 use tilekit::prelude::*;
 
-use super::deal::Deal;
 use super::loads::{LatentMaps, LatentTiles};
 use super::part::LatentPart;
+use super::plan::Plan;
 use super::rows::LatentRows;
 use super::shape::{HALF, PAGE, ROPE};
 use crate::attention::mainloop::attend::swizzle;
@@ -23,13 +23,13 @@ use crate::attention::mainloop::problem::ROWS;
 /// Registers of a consumer thread, and of a producer thread.
 const REGISTERS: [u32; 2] = [240, 24];
 
-/// Attention of `queries` tokens of each sequence to its keys. `lengths` has the number of keys, including the queries' own.
+/// Attention of `queries` tokens of each sequence to its keys, of which `plan` says how many there are, the queries' own included, and which part of the grid has them.
 ///
-/// Q is `[batch, rows, 576]`, and row `r` of it is token `r / token_rows % queries` and head `r / head_rows % heads`. The cache is `[pages, 64, 576]`; the row of `table_row`
-/// entries of `table` for a sequence names its pages. A query sees the keys up to its position; the last query has the last
-/// key's position. The program of a part and a tile of 64 rows, of `row_tiles`, is `part * row_tiles + tile`. A sequence of which a part has all keys
-/// goes to `out`, whose rows are the strides apart, and to `lse`, `[batch, heads, queries]`; the pieces of others go to `sums`, `[pieces, heads, queries, 512]`, and
-/// `lse_of_pieces`, which [`merge_latent`](super::merge::merge_latent) merges.
+/// Q is `[batch, rows, 576]`, and row `r` of it is token `r / token_rows % queries` and head `r / head_rows % heads`, where `row_order` is `[token_rows, head_rows]`. The cache is `[pages, 64, 576]`; the row of
+/// `table_row` entries of `table` for a sequence names its pages. A query sees the keys up to its position; the last query has the last
+/// key's position. Dimension 0 of the grid has a program for each 64 rows, dimension 1 for each part. A sequence of which a part has all keys
+/// goes to `out`, whose heads and tokens are the strides apart, and to `lse`, `[batch, heads, queries]`; the pieces of others go to `sums`, `[pieces, rows, 512]`, and
+/// `lse_of_pieces`, `[pieces, rows]`, which [`merge_latent`](super::merge::merge_latent) merges.
 ///
 /// `AHEAD` is for many steps and several tiles of rows: the first warpgroup's product with the second block is in flight during the next scores, each block's P has a place of its own, and
 /// the CTAs of a sequence bring the pages of the next step into L2, each its share. Pages are `page_stride` elements apart then, and contiguous, from `cache_rows` on.
@@ -45,32 +45,24 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
     lse: Ptr<f32>,
     sums: Ptr<f32>,
     lse_of_pieces: Ptr<f32>,
-    #[align(4)] lengths: Ptr<i32>,
     #[align(4)] table: Ptr<i32>,
-    batch: i32,
+    #[align(4)] plan: Ptr<i32>,
     heads: i32,
     queries: i32,
-    row_tiles: i32,
-    token_rows: i32,
-    head_rows: i32,
+    row_order: [i32; 2],
     table_row: i32,
     log2_scale: f32,
     #[multiple_of(8)] out_strides: [i64; 3],
 ) {
-    assume((batch > 0) & (heads > 0) & (queries > 0) & (table_row > 0));
-    assume((row_tiles > 0) & (token_rows > 0) & (head_rows > 0));
-    // Barriers are there before the launch in front has ended. What follows begins when that has ended for all CTAs, so that `merge_latent` may read lengths before it waits.
+    let [token_rows, head_rows] = row_order;
+    assume((heads > 0) & (queries > 0) & (table_row > 0));
+    assume((token_rows > 0) & (head_rows > 0));
+    // Barriers are there before the launch in front has ended. What follows begins when that has ended for all CTAs, so that `merge_latent` may read the plan before it waits.
     let tiles = LatentTiles::<T>::alloc();
-    let (parts, part) = (num_programs(0) / row_tiles, program_id(0) / row_tiles);
-    let tile = program_id(0) % row_tiles;
-    launch_wait();
-    launch_dependents();
-    let deal = |warps: usize| Deal {
-        lengths,
-        batch,
-        parts,
-        room: table_row * PAGE,
-        warps,
+    let (tile, part) = (program_id(0), program_id(1));
+    let plan = Plan {
+        numbers: plan,
+        parts: num_programs(1),
     };
     let rows = LatentRows {
         tile,
@@ -84,6 +76,8 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
         sums,
         lse_of_pieces,
     };
+    launch_wait();
+    launch_dependents();
     let maps = LatentMaps {
         q: [q, q_rope],
         cache: [cache, cache_rope],
@@ -91,7 +85,7 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
         table_row,
         rows: cache_rows,
         page_stride,
-        row_tiles,
+        row_tiles: num_programs(0),
         is_ahead: AHEAD,
     };
     let attend = |group: usize| {
@@ -102,8 +96,7 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
             log2_scale,
             is_ahead: AHEAD,
         };
-        let deal = deal(4);
-        consumer.attend(deal, deal.span(part));
+        consumer.attend(plan, part);
     };
     let [of_consumers, of_producer] = REGISTERS;
     warp_specialize()
@@ -111,8 +104,7 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
         .main(|| attend(0))
         .worker(Warps(4).registers(of_consumers), || attend(1))
         .worker(Warps(1).registers(of_producer), || {
-            let deal = deal(1);
-            maps.load(deal, deal.span(part), rows.tile, tiles);
+            maps.load(plan, part, rows.tile, tiles);
         })
         .run();
 }

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::deal::{Deal, Span};
+use super::plan::Plan;
 use super::shape::{HALF, PAGE, ROPE};
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::{Loads, ROWS};
@@ -87,8 +87,14 @@ pub(super) struct LatentMaps<T> {
 impl<T: Element> LatentMaps<T> {
     /// Issues the TMA loads of a part's pieces.
     #[device]
-    pub(super) fn load(self, deal: Deal, span: Span, tile: Scalar<i32>, tiles: LatentTiles<T>) {
-        deal.each_piece(span, |piece| {
+    pub(super) fn load(
+        self,
+        plan: Plan,
+        part: Scalar<i32>,
+        tile: Scalar<i32>,
+        tiles: LatentTiles<T>,
+    ) {
+        plan.each_piece(plan.span(part), |piece| {
             // The table is read a step ahead: its latency is not on the way of a load.
             let page_of = |number: Scalar<i32>, group: usize| {
                 let block = number * 2 + group;
@@ -154,16 +160,19 @@ impl<T: Element> LatentMaps<T> {
     #[device]
     fn load_step(self, tiles: LatentTiles<T>, fill: Scalar<i32>, pages: [Scalar<i32>; 2]) {
         let [cache, cache_rope] = self.cache;
+        let load = |map: TensorMap<T>, group: usize, column: usize, to: Loads<T>| {
+            let stage = to.producer_acquire(to.of_fill(fill));
+            let at = [pages[group], scalar(0), scalar(column as i32)];
+            map.load(at, stage.tiles.reshape(map.block()), stage.full);
+            to.commit(stage);
+        };
+        // In the order in which they are freed.
         for (group, block) in tiles.blocks.into_iter().enumerate() {
-            let load = |map: TensorMap<T>, column: usize, to: Loads<T>| {
-                let stage = to.producer_acquire(to.of_fill(fill));
-                let at = [pages[group], scalar(0), scalar(column as i32)];
-                map.load(at, stage.tiles.reshape(map.block()), stage.full);
-                to.commit(stage);
-            };
-            load(cache_rope, 2 * HALF, block.rope);
-            for half in [group, 1 - group] {
-                load(cache, half * HALF, block.halves[half]);
+            load(cache_rope, group, 2 * HALF, block.rope);
+        }
+        for (group, block) in tiles.blocks.into_iter().enumerate() {
+            for half in [1, 0] {
+                load(cache, group, half * HALF, block.halves[half]);
             }
         }
     }

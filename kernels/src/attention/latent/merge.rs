@@ -2,67 +2,64 @@
 
 use tilekit::prelude::*;
 
-use super::deal::Deal;
-use super::shape::PAGE;
+use super::plan::Plan;
+use super::shape::HALF;
 use crate::attention::merge::splits::{Lines, merge};
 
-/// `out` and `lse` of the sequences whose keys [`decode_latent`](super::kernel::decode_latent) has split, from `sums`, `[pieces, heads, queries,
-/// DV]`, and `lse_of_pieces`; which pieces a sequence has follows from `lengths`, and from the `parts` of the grid. The other sequences' rows
-/// are there. Programs take the rows `[batch, heads, queries]` in turn, and those of dimension 1 `COLUMNS` columns each.
-#[kernel(warps = 1, instances(<bf16, 512, 128>, <f16, 512, 128>))]
-pub fn merge_latent<T: Float, const DV: usize, const COLUMNS: usize>(
+/// Warps of a program, each with 128 columns.
+const WARPS: usize = 4;
+
+/// `out` and `lse` of the sequences that `plan`, of so many `parts`, cuts, from what [`decode_latent`](super::kernel::decode_latent) has written of their pieces: `sums`,
+/// `[pieces, rows, 512]`, and `lse_of_pieces`. The other sequences' rows are there. `row_order` has the rows from one token to the next, and from one head to the next.
+/// Programs take the rows of those sequences in turn.
+#[kernel(warps = WARPS, instances(<bf16>, <f16>))]
+pub fn merge_latent<T: Float>(
     sums: Ptr<f32>,
     lse_of_pieces: Ptr<f32>,
     out: Ptr<T>,
     lse: Ptr<f32>,
-    #[align(4)] lengths: Ptr<i32>,
-    batch: i32,
+    #[align(4)] plan: Ptr<i32>,
     heads: i32,
     queries: i32,
     parts: i32,
-    table_row: i32,
+    row_order: [i32; 2],
     #[multiple_of(8)] out_strides: [i64; 3],
 ) {
-    assume((batch > 0) & (heads > 0) & (queries > 0) & (parts > 0));
+    let [token_rows, head_rows] = row_order;
+    assume((heads > 0) & (queries > 0) & (parts > 0) & (token_rows > 0) & (head_rows > 0));
     launch_dependents();
-    let deal = Deal {
-        lengths,
-        batch,
+    let plan = Plan {
+        numbers: plan,
         parts,
-        room: table_row * PAGE,
-        warps: 1,
     };
-    let share = deal.share();
-    let all = batch * heads * queries;
-    // There is nothing to do where no sequence is cut.
-    let rows = select(share.is_whole, 0, all);
-    let (of_sequence, first_column) = (heads * queries, program_id(1) * COLUMNS);
-    // Lengths are older than the launch in front, which has waited for them before this one could begin: what the first row has to merge is known when that ends.
-    let mut pieces = deal.pieces(program_id(0) / of_sequence, share.steps);
+    let rows = heads * queries;
+    // The plan is older than the launch in front, which has waited for it before this one could begin: what the first row has to merge is known when that ends.
+    let all = plan.cuts() * rows;
+    let mut cut = plan.cut(program_id(0) / rows);
     launch_wait();
-    for row in range(program_id(0), rows).step(num_programs(0)) {
-        let (sequence, line) = (row / of_sequence, row % of_sequence);
-        if row != program_id(0) {
-            pieces = deal.pieces(sequence, share.steps);
+    for number in range(program_id(0), all).step(num_programs(0)) {
+        if number != program_id(0) {
+            cut = plan.cut(number / rows);
         }
-        if pieces.count > 1 {
-            let lines = Lines {
-                sums: sums + first_column,
-                lse: lse_of_pieces,
-                first: pieces.first * of_sequence + line,
-                stride: of_sequence,
-                count: pieces.count,
-                columns: DV,
-            };
-            let (merged, sum) = merge(lines, COLUMNS);
-            lse.at(row).mask(program_id(1) == 0).store(sum);
-            let [of_sequence, of_head, of_token] = out_strides;
-            let first = sequence.cast::<i64>() * of_sequence
-                + (line / queries).cast::<i64>() * of_head
-                + (line % queries).cast::<i64>() * of_token;
-            let column = first_column + arange(0..COLUMNS, merged.layout());
-            out.at(column.cast::<i64>() + first)
-                .store(merged.cast::<T>());
-        }
+        let row = number % rows;
+        let lines = Lines {
+            sums,
+            lse: lse_of_pieces,
+            first: cut.first * rows + row,
+            stride: rows,
+            count: cut.count,
+            columns: 2 * HALF,
+        };
+        let (merged, sum) = merge(lines, 2 * HALF, WARPS);
+        let (head, token) = (row / head_rows % heads, row / token_rows % queries);
+        let line = cut.sequence * rows + head * queries + token;
+        lse.at(line).store(sum);
+        let [of_sequence, of_head, of_token] = out_strides;
+        let first = cut.sequence.cast::<i64>() * of_sequence
+            + head.cast::<i64>() * of_head
+            + token.cast::<i64>() * of_token;
+        let column = arange(0..2 * HALF, merged.layout());
+        out.at(column.cast::<i64>() + first)
+            .store(merged.cast::<T>());
     }
 }

@@ -2,8 +2,9 @@
 
 use tilekit::prelude::*;
 
-use super::deal::{Deal, Piece, STEP, Span};
+use super::deal::STEP;
 use super::loads::{LatentBlock, LatentTiles};
+use super::plan::{Piece, Plan};
 use super::rows::LatentRows;
 use super::shape::{HALF, PAGE};
 use crate::attention::decode::cached::clear_from;
@@ -51,11 +52,10 @@ impl Step {
     }
 }
 
-/// The block whose scores are computed: the columns behind the value, the warpgroup's half of the value, and the other half.
+/// The block whose scores are computed: the columns behind the value, and the halves of the value.
 struct Held<T: Element> {
     rope: Full<Smem<T>>,
-    own: Full<Smem<T>>,
-    other: Full<Smem<T>>,
+    halves: [Full<Smem<T>>; 2],
 }
 
 /// Q in shared memory, and its last columns in registers where P of the second block takes their place.
@@ -99,9 +99,9 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
 
     /// Computes the pieces of a part.
     #[device]
-    pub(super) fn attend(self, deal: Deal, span: Span) {
+    pub(super) fn attend(self, plan: Plan, part: Scalar<i32>) {
         let queries = self.tiles.queries;
-        deal.each_piece(span, |piece| {
+        plan.each_piece(plan.span(part), |piece| {
             let asked = queries.consumer_wait(queries.of_fill(piece.round));
             let (left, right, rope) = asked.tiles;
             let held = self
@@ -166,19 +166,21 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         let (scores, held) = self.scores(step, q, own);
         let scores = self.masked(step, scores.wait_all());
         own.rope.consumer_release(held.rope);
-        own.halves[1].consumer_release(held.other);
+        let [first, second] = held.halves;
+        own.halves[1].consumer_release(second);
         let rescale = softmax.grow(scores, true);
         let powers = softmax.add(scores, rescale, ROWS).cast::<T>();
         self.give(powers, softmax, q);
 
-        self.clear(step, 0, held.own.tiles);
+        self.clear(step, 0, first.tiles);
         let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
-        let sums = sums.mma(Self::factor(powers), held.own.tiles);
+        let sums = sums.mma(Self::factor(powers), first.tiles);
+        // The half is freed before the other's P is waited for.
+        let sums = sums.wait_all();
+        own.halves[0].consumer_release(first);
         self.tiles.ready[1].sync();
         let rescale = softmax.follow(self.tiles.maxima.load(Self::of_rows()), ROWS);
         let others = other.halves[0].consumer_wait(other.halves[0].of_fill(step.fill()));
-        let sums = sums.wait_all();
-        own.halves[0].consumer_release(held.own);
         self.clear(step, 1, others.tiles);
         let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
         let sums = sums.mma(self.others(q), others.tiles).wait_all();
@@ -201,7 +203,8 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
 
         let scores = self.masked(step, scores.wait_older_than(1));
         own.rope.consumer_release(held.rope);
-        own.halves[0].consumer_release(held.other);
+        let [first, second] = held.halves;
+        own.halves[0].consumer_release(first);
         let rescale = softmax.grow(scores, true);
         let powers = softmax.add(scores, rescale, ROWS).cast::<T>();
         if self.is_ahead {
@@ -212,10 +215,10 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         if !self.is_ahead {
             self.give(powers, softmax, q);
         }
-        self.clear(step, 1, held.own.tiles);
+        self.clear(step, 1, second.tiles);
         let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
-        let sums = sums.mma(Self::factor(powers), held.own.tiles).wait_all();
-        own.halves[1].consumer_release(held.own);
+        let sums = sums.mma(Self::factor(powers), second.tiles).wait_all();
+        own.halves[1].consumer_release(second);
         State { softmax, sums }
     }
 
@@ -228,20 +231,17 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         block: LatentBlock<T>,
     ) -> (Accumulator<f32>, Held<T>) {
         let Queries { left, right, .. } = q;
-        let [of_own, of_other] = [self.group, 1 - self.group];
         let wait = |part: Loads<T>| part.consumer_wait(part.of_fill(step.fill()));
         let scores = Accumulator::<f32>::zeros([ROWS, PAGE], Self::of_scores());
-        let of_rope = wait(block.rope);
-        let scores = self.of_rope(scores, q, of_rope.tiles);
-        let own = wait(block.halves[of_own]);
-        let scores = scores.mma([left, right][of_own], own.tiles.transpose());
-        let other = wait(block.halves[of_other]);
-        let scores = scores.mma([left, right][of_other], other.tiles.transpose());
-        let held = Held {
-            rope: of_rope,
-            own,
-            other,
-        };
+        let rope = wait(block.rope);
+        let scores = self.of_rope(scores, q, rope.tiles);
+        // In the order of the loads.
+        let second = wait(block.halves[1]);
+        let scores = scores.mma(right, second.tiles.transpose());
+        let first = wait(block.halves[0]);
+        let scores = scores.mma(left, first.tiles.transpose());
+        let halves = [first, second];
+        let held = Held { rope, halves };
         (scores, held)
     }
 

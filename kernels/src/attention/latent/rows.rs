@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::deal::Piece;
+use super::plan::Piece;
 use super::shape::HALF;
 use crate::attention::mainloop::problem::ROWS;
 
@@ -51,32 +51,30 @@ impl<T: Float> LatentRows<T> {
     ) {
         let rows = self.heads * self.queries;
         let row = self.row(Slice::new(1, sums.layout()));
-        let [head, token] = self.place(row);
         let is_row = (row < rows).expand_dims(1);
         let columns = Slice::new(0, sums.layout());
         let column = group * HALF + arange(0..HALF, columns).expand_dims(0);
         let of_lse = self.row(log_sum_exp.layout());
-        let [head_of_lse, token_of_lse] = self.place(of_lse);
-        let line = head_of_lse * self.queries + token_of_lse;
         let is_line = of_lse < rows;
         if piece.is_whole {
             let [of_batch, of_head, of_token] = self.strides;
-            let (head, token) = (head.cast::<i64>(), token.cast::<i64>());
+            let [head, token] = self.place(row);
             let first = piece.sequence.cast::<i64>() * of_batch;
-            let at = head * of_head + token * of_token + first;
+            let at = head.cast::<i64>() * of_head + token.cast::<i64>() * of_token + first;
             let to = self.out.at(at.expand_dims(1) + column.cast::<i64>());
             to.mask(is_row).store(sums.cast::<T>());
             if group == 0 {
-                let lse = self.lse.at(line + piece.sequence * rows);
-                lse.mask(is_line).store(log_sum_exp);
+                let [head, token] = self.place(of_lse);
+                let line = head * self.queries + token + piece.sequence * rows;
+                self.lse.at(line).mask(is_line).store(log_sum_exp);
             }
         } else {
             let first = (piece.number * rows).cast::<i64>();
             let parts = self.sums + first * (2 * HALF) as i64;
-            let at = ((head * self.queries + token) * (2 * HALF)).expand_dims(1) + column;
+            let at = (row * (2 * HALF)).expand_dims(1) + column;
             parts.at(at).mask(is_row).store(sums);
             if group == 0 {
-                let lse = (self.lse_of_pieces + first).at(line);
+                let lse = (self.lse_of_pieces + first).at(of_lse);
                 lse.mask(is_line).store(log_sum_exp);
             }
         }

@@ -8,9 +8,9 @@ use crate::attention::mainloop::softmax::LEAST;
 /// The most splits of a sequence.
 pub(in crate::attention) const MOST_SPLITS: usize = 256;
 
-/// Splits whose outputs of `columns` columns are read at a time: 64 registers of a thread.
-const fn at_once(columns: usize) -> usize {
-    64 * 32 / columns
+/// Splits whose outputs of `columns` columns are read at a time by so many warps: 64 registers of a thread.
+const fn at_once(columns: usize, warps: usize) -> usize {
+    64 * 32 * warps / columns
 }
 
 /// `out` and `lse` of all keys, from those of each split: a program of one warp for each query of each head of each batch. The splits count by the
@@ -53,7 +53,7 @@ pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
         count: used,
         columns: DV,
     };
-    let (merged, sum) = merge(lines, DV);
+    let (merged, sum) = merge(lines, DV, 1);
     lse.at(row).store(sum);
     let [of_batch, of_head, of_token] = out_strides;
     let first = batch.cast::<i64>() * of_batch
@@ -76,17 +76,25 @@ pub(in crate::attention) struct Lines {
     pub(in crate::attention) columns: usize,
 }
 
-/// The output of all splits in the first `columns` columns, and its LSE, by one warp.
+/// The output of all splits in the first `columns` columns, and its LSE, by the `warps` warps of a program: they divide the columns by 128 each, and the splits.
 #[device]
-pub(in crate::attention) fn merge(lines: Lines, columns: usize) -> (Tensor<f32>, Scalar<f32>) {
-    let split = arange(0..MOST_SPLITS, Blocked::new([1], [32], [1], [0]));
+pub(in crate::attention) fn merge(
+    lines: Lines,
+    columns: usize,
+    warps: usize,
+) -> (Tensor<f32>, Scalar<f32>) {
+    // Each warp has the LSE of all splits, so that nothing that is made of them passes through shared memory.
+    let of_lse = Blocked::new([1, 1], [32, 1], [1, warps], [0, 1]);
+    let split = arange(0..MOST_SPLITS, Slice::new(1, of_lse));
     let all = lines.lse.at(lines.first + split * lines.stride);
     let all = all.mask(split < lines.count);
     let all = all.other(f32::NEG_INFINITY).load();
 
     // Four columns of a lane, and the lanes of a row beside each other.
-    let (at_once, lanes) = (at_once(columns), (columns / 4).min(32));
-    let layout = Blocked::new([1, 4], [32 / lanes, lanes], [1, 1], [1, 0]);
+    let across = (columns / 128).clamp(1, warps);
+    let (at_once, lanes) = (at_once(columns, warps), (columns / across / 4).min(32));
+    let of_warps = [warps / across, across];
+    let layout = Blocked::new([1, 4], [32 / lanes, lanes], of_warps, [1, 0]);
     let column = arange(0..columns, Slice::new(0, layout.clone()));
     let read = |first: Scalar<i32>| {
         let split = first + arange(0..at_once, Slice::new(1, layout.clone()));

@@ -33,6 +33,8 @@ pub(crate) struct GlobalAccess<'c> {
     pub(crate) stamp: GlobalStamp,
     /// The stored value equals the one in memory.
     pub(crate) repeats: bool,
+    /// Launches in front of this number have ended before that of the access begins.
+    pub(crate) ended: u32,
     pub(crate) clocks: &'c Clocks,
 }
 
@@ -61,7 +63,7 @@ impl GlobalAccess<'_> {
     /// Does the earlier access happen before the new one, by the given clock of the warp?
     fn follows(&self, earlier: &GlobalStamp, clock: impl Fn(&Clocks) -> &Clock) -> bool {
         if earlier.launch != self.stamp.launch {
-            return self.clocks.foreign.launches_ended();
+            return earlier.launch < self.ended || self.clocks.foreign.launches_ended();
         }
         let cluster = earlier.from.cluster;
         let known = if cluster == self.stamp.from.cluster {

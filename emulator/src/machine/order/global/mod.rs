@@ -14,8 +14,8 @@ use super::releases::Releases;
 use super::stamp::{Range, Run};
 use shard::{Marker, SHARD_BYTES, Shard};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most shards of launches that overlap: 2 GiB of memory.
@@ -40,9 +40,21 @@ pub(crate) struct GlobalShadow {
     releases: Box<[Mutex<HashMap<u64, Releases>>; STRIPES]>,
     /// Number of the launch among those that overlap.
     pub(crate) launch: u32,
+    /// Launches in front of this number have ended before it begins.
+    ended: AtomicU32,
 }
 
 impl GlobalShadow {
+    /// The launch begins, and so many of those that it overlaps have ended.
+    pub(crate) fn begin(&self, ended: u32) {
+        self.ended.store(ended, Relaxed);
+    }
+
+    /// Launches in front of this number have ended before this one begins.
+    pub(crate) fn ended(&self) -> u32 {
+        self.ended.load(Relaxed)
+    }
+
     /// The shadow for a launch that can access these allocations, each given by address and bytes. `before` are the launches that it overlaps.
     pub(crate) fn new(
         allocations: impl Iterator<Item = (u64, u64)>,
@@ -65,6 +77,7 @@ impl GlobalShadow {
             shards: before.map_or_else(Arc::default, |before| Arc::clone(&before.shards)),
             releases: Box::new(std::array::from_fn(|_| Mutex::default())),
             launch: before.map_or(0, |before| before.launch + 1),
+            ended: AtomicU32::new(0),
         };
         if before.is_some() {
             let areas = shadow.areas.iter().flat_map(|(_, area)| &area.0);
@@ -174,6 +187,7 @@ mod tests {
         let access = GlobalAccess {
             stamp,
             repeats: false,
+            ended: shadow.ended(),
             clocks: &Clocks::default(),
         };
         let runs = std::iter::once(Run::from(range));

@@ -46,6 +46,7 @@ fn mark(shard: &mut Shard, stamp: GlobalStamp, clocks: &Clocks) -> Option<Global
     let access = GlobalAccess {
         stamp,
         repeats: false,
+        ended: 0,
         clocks,
     };
     shard.mark(&mut Marker::default(), (0, 4), &access).err()
@@ -260,6 +261,7 @@ fn states_in_use_survive_when_others_are_thrown_away() {
         let access = GlobalAccess {
             stamp,
             repeats: false,
+            ended: 0,
             clocks,
         };
         let marked = shard.mark(&mut Marker::default(), (place * 4, 4), &access);
@@ -288,6 +290,7 @@ fn smaller_granules_remember_what_the_larger_one_did() {
     let access = GlobalAccess {
         stamp: at(2, 0, Kind::READ),
         repeats: false,
+        ended: 0,
         clocks: &nothing,
     };
     for place in 0..4 {
@@ -366,6 +369,7 @@ fn a_copy_of_one_element_says_nothing_of_the_next() {
         let access = GlobalAccess {
             stamp: at(1, cta, Kind::WRITE),
             repeats,
+            ended: 0,
             clocks: &nothing,
         };
         shard
@@ -385,6 +389,7 @@ fn a_copy_of_what_a_cta_of_the_cluster_stored_is_none_of_its_own_warps() {
         let access = GlobalAccess {
             stamp,
             repeats: true,
+            ended: 0,
             clocks: &Clocks::default(),
         };
         shard.mark(&mut Marker::default(), (0, 4), &access).is_err()
@@ -414,6 +419,7 @@ fn smaller_granules_are_apart_from_each_other() {
         let access = GlobalAccess {
             stamp: at(cluster, 0, kind),
             repeats: false,
+            ended: 0,
             clocks: &nothing,
         };
         let marked = shard.mark(&mut Marker::default(), range, &access);
@@ -440,6 +446,7 @@ fn what_may_repeat_a_value_says_nothing_of_granules_in_the_same_state() {
         let access = GlobalAccess {
             stamp: at(1, cta, Kind::WRITE),
             repeats,
+            ended: 0,
             clocks: &nothing,
         };
         shard.mark(&mut Marker::default(), range, &access).is_err()
@@ -464,6 +471,7 @@ fn states_are_collected_though_an_access_adds_several() {
         let access = GlobalAccess {
             stamp,
             repeats: false,
+            ended: 0,
             clocks: &clocks,
         };
         let marked = shard.mark(&mut Marker::default(), (0, bytes), &access);
@@ -482,6 +490,7 @@ fn the_limit_doubles_what_is_in_use() {
         let access = GlobalAccess {
             stamp,
             repeats: false,
+            ended: 0,
             clocks: &nothing,
         };
         let marked = shard.mark(&mut Marker::default(), (4 * place, 4), &access);

@@ -1,0 +1,176 @@
+//! The plan of a call: which keys each part of the grid has, and which sequences are cut. It follows from lengths alone, so one plan serves all layers.
+
+use tilekit::prelude::*;
+
+use super::deal::{Deal, STEP};
+use super::shape::PAGE;
+
+/// Numbers of a part: its first step and the one behind its last, the sequence that it begins in, the first step and the keys of that, and
+/// the cut sequences of the plan.
+pub(super) const PART_NUMBERS: i32 = 8;
+/// Numbers of a cut sequence: itself, its first piece, and how many it has.
+pub(super) const CUT_NUMBERS: i32 = 4;
+
+/// Numbers of a plan: those of parts, those of cut sequences, of which there are fewer than parts, and the keys of each sequence.
+pub(super) fn plan_numbers(parts: usize, batch: usize) -> usize {
+    (PART_NUMBERS + CUT_NUMBERS) as usize * parts + batch
+}
+
+/// A plan in global memory.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) numbers: Ptr<i32>,
+    pub(super) parts: Scalar<i32>,
+}
+
+/// The steps of a part, and the sequence that they begin in.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    part: Scalar<i32>,
+    begin: Scalar<i32>,
+    end: Scalar<i32>,
+    sequence: Scalar<i32>,
+    /// The first step and the keys of the sequence.
+    first: Scalar<i32>,
+    keys: Scalar<i32>,
+}
+
+/// The steps `from..to` of a sequence that a part has.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) sequence: Scalar<i32>,
+    pub(super) keys: Scalar<i32>,
+    pub(super) from: Scalar<i32>,
+    pub(super) to: Scalar<i32>,
+    /// Whether those are all.
+    pub(super) is_whole: Scalar<bool>,
+    /// The number of the piece.
+    pub(super) number: Scalar<i32>,
+    /// The steps and the pieces of the part in front of it.
+    pub(super) fill: Scalar<i32>,
+    pub(super) round: Scalar<i32>,
+}
+
+/// A sequence of which several parts have pieces.
+#[derive(Clone, Copy, Aggregate)]
+pub(super) struct Cut {
+    pub(super) sequence: Scalar<i32>,
+    /// The number of the first piece.
+    pub(super) first: Scalar<i32>,
+    pub(super) count: Scalar<i32>,
+}
+
+impl Plan {
+    #[device]
+    pub(super) fn of_cuts(self) -> Ptr<i32> {
+        self.numbers + self.parts * PART_NUMBERS
+    }
+
+    #[device]
+    pub(super) fn of_keys(self) -> Ptr<i32> {
+        self.numbers + self.parts * (PART_NUMBERS + CUT_NUMBERS)
+    }
+
+    /// The steps of a part.
+    #[device]
+    pub(super) fn span(self, part: Scalar<i32>) -> Span {
+        let of = self.numbers + part * PART_NUMBERS;
+        let [begin, end, sequence, first, keys] = [0, 1, 2, 3, 4].map(|at| of.at(at).load());
+        Span {
+            part,
+            begin,
+            end,
+            sequence,
+            first,
+            keys,
+        }
+    }
+
+    /// How many sequences are cut.
+    #[device]
+    pub(super) fn cuts(self) -> Scalar<i32> {
+        self.numbers.at(5).load()
+    }
+
+    /// A cut sequence, by its number among those; nothing of the first sequence beyond the last one.
+    #[device]
+    pub(super) fn cut(self, number: Scalar<i32>) -> Cut {
+        let of = self.of_cuts() + minimum(number, self.parts - 1) * CUT_NUMBERS;
+        let [sequence, first, count] = [0, 1, 2].map(|at| of.at(at).load());
+        Cut {
+            sequence,
+            first,
+            count,
+        }
+    }
+
+    /// Calls `work` with each piece of a part.
+    #[device]
+    pub(super) fn each_piece(self, span: Span, work: impl Fn(Piece)) {
+        let Span { part, begin, .. } = span;
+        let (mut sequence, mut first, mut keys) = (span.sequence, span.first, span.keys);
+        let (mut at, mut round) = (begin, scalar(0));
+        while at < span.end {
+            let steps = maximum(cdiv(keys, STEP), 1);
+            let (from, to) = (at - first, minimum(steps, span.end - first));
+            let piece = Piece {
+                sequence,
+                keys,
+                from,
+                to,
+                is_whole: (from == 0) & (to == steps),
+                number: part + sequence,
+                fill: at - begin,
+                round,
+            };
+            work(piece);
+            round += 1;
+            first += steps;
+            sequence += 1;
+            at = first;
+            let is_more = at < span.end;
+            keys = self.of_keys().at(sequence).mask(is_more).other(0).load();
+        }
+    }
+}
+
+/// The plan of calls of so many parts, for [`decode_latent`](super::kernel::decode_latent) and [`merge_latent`](super::merge::merge_latent): a program for each part. A length counts as
+/// the room of its sequence, `table_row` pages, if it is beyond, and as 0 if it is negative.
+#[kernel(warps = 1)]
+pub fn plan_latent(
+    #[align(4)] lengths: Ptr<i32>,
+    #[align(4)] plan: Ptr<i32>,
+    batch: i32,
+    table_row: i32,
+) {
+    assume((batch > 0) & (table_row > 0));
+    let deal = Deal {
+        lengths,
+        batch,
+        parts: num_programs(0),
+        room: table_row * PAGE,
+    };
+    launch_dependents();
+    launch_wait();
+    let plan = Plan {
+        numbers: plan,
+        parts: num_programs(0),
+    };
+    deal.write(plan, program_id(0));
+}
+
+/// Fails an assertion where a length is none that the plan was made of. A program for each sequence.
+#[kernel(warps = 1)]
+pub fn check_latent_plan(#[align(4)] lengths: Ptr<i32>, #[align(4)] plan: Ptr<i32>, parts: i32) {
+    launch_dependents();
+    launch_wait();
+    let plan = Plan {
+        numbers: plan,
+        parts,
+    };
+    let sequence = program_id(0);
+    device_assert(
+        plan.of_keys().at(sequence).load() == lengths.at(sequence).load(),
+        "attention: `plan`: found a length of a sequence that has changed since the plan was made",
+    );
+}
