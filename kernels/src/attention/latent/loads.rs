@@ -95,12 +95,12 @@ impl<T: Element> LatentMaps<T> {
         tiles: LatentTiles<T>,
     ) {
         plan.each_piece(plan.span(part), |piece| {
+            let blocks = minimum(piece.to * 2, cdiv(piece.keys, PAGE));
             // The table is read a step ahead: its latency is not on the way of a load.
             let page_of = |number: Scalar<i32>, group: usize| {
                 let block = number * 2 + group;
                 let entry = self.table.at(piece.sequence * self.table_row + block);
-                let is_there = (number < piece.to) & (block * PAGE < piece.keys);
-                entry.mask(is_there).other(-1).load()
+                entry.mask(block < blocks).other(-1).load()
             };
             let mut pages = [page_of(piece.from, 0), page_of(piece.from, 1)];
             // The first Q is on its way while the table is read. Later ones wait for the end of the piece before, which blocks of the cache need not.

@@ -107,28 +107,29 @@ impl Plan {
     /// Calls `work` with each piece of a part.
     #[device]
     pub(super) fn each_piece(self, span: Span, work: impl Fn(Piece)) {
-        let Span { part, begin, .. } = span;
-        let (mut sequence, mut first, mut keys) = (span.sequence, span.first, span.keys);
-        let (mut at, mut round) = (begin, scalar(0));
-        while at < span.end {
+        let (mut sequence, mut keys) = (span.sequence, span.keys);
+        // Steps of the sequence: the first one of the part, and what lies in front of its end.
+        let (mut from, mut left) = (span.begin - span.first, span.end - span.first);
+        let (mut fill, mut round) = (scalar(0), scalar(0));
+        while from < left {
             let steps = maximum(cdiv(keys, STEP), 1);
-            let (from, to) = (at - first, minimum(steps, span.end - first));
-            let piece = Piece {
+            let to = minimum(steps, left);
+            work(Piece {
                 sequence,
                 keys,
                 from,
                 to,
                 is_whole: (from == 0) & (to == steps),
-                number: part + sequence,
-                fill: at - begin,
+                number: span.part + sequence,
+                fill,
                 round,
-            };
-            work(piece);
+            });
+            fill += to - from;
             round += 1;
-            first += steps;
             sequence += 1;
-            at = first;
-            let is_more = at < span.end;
+            left -= steps;
+            from = scalar(0);
+            let is_more = left > 0;
             keys = self.of_keys().at(sequence).mask(is_more).other(0).load();
         }
     }
