@@ -12,8 +12,7 @@ use crate::machine::state::overlap::{Launched, Overlap};
 use crate::machine::state::stats::Stats;
 use crate::program::{Code, Program};
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use target::{SM_90A, Target};
 
 /// Device memory of an emulated device; an H200 has 141 GB, of which a host rarely has as much.
@@ -123,7 +122,7 @@ impl Emulator {
             code: Arc::clone(&code),
             launch: launch.clone(),
             first_cluster: 0,
-            begins_early: AtomicBool::new(false),
+            begins_early: OnceLock::new(),
         };
         let overlap = self.watched(launched, &map);
         let watch = overlap.as_ref().filter(|_| launch.beside_host);

@@ -11,8 +11,7 @@ use crate::machine::state::peers::{Member, Peers, Right, Windows};
 use crate::machine::state::stats::Stats;
 use crate::program::{Code, Program};
 use std::fmt;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use target::Target;
 
 /// The devices of one host, each with a rank, its own memory and its own SMs.
@@ -273,7 +272,7 @@ fn watched(
             code: Arc::clone(&ready.code),
             launch: launch.clone(),
             first_cluster: ready.first_cluster,
-            begins_early: AtomicBool::new(false),
+            begins_early: OnceLock::new(),
         }));
     }
     // CTAs of all ranks wait for one another, and each that polls looks at what all of them have released.

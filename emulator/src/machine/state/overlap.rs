@@ -5,8 +5,7 @@ use crate::machine::order::{GlobalShadow, GlobalStamp, Place};
 use crate::machine::state::host::Host;
 use crate::machine::state::launch::Launch;
 use crate::program::{Code, Program};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A launch and those that it overlaps (programmatic dependent launch).
 #[derive(Debug)]
@@ -29,7 +28,7 @@ pub(crate) struct Launched {
     /// Clusters of the devices before its own.
     pub(crate) first_cluster: u32,
     /// A later launch may begin before those that this one overlaps have ended.
-    pub(crate) begins_early: AtomicBool,
+    pub(crate) begins_early: OnceLock<()>,
 }
 
 impl Launched {
@@ -91,7 +90,7 @@ impl Overlap {
     /// A thread lets later launches begin before the launches in front have ended for it.
     pub(crate) fn begins_early(&self) {
         if let (false, Some(own)) = (self.of_devices, self.launches.last()) {
-            own.begins_early.store(true, Ordering::Relaxed);
+            own.begins_early.get_or_init(|| ());
         }
     }
 
@@ -99,10 +98,7 @@ impl Overlap {
     /// (`griddepcontrol.launch_dependents`, or their end). That one has run when this one does.
     pub(crate) fn ended(&self) -> u32 {
         let own = self.launches.len() - 1;
-        let waited = |number: &usize| {
-            let begins_early = &self.launches[*number].begins_early;
-            !begins_early.load(Ordering::Relaxed)
-        };
+        let waited = |number: &usize| self.launches[*number].begins_early.get().is_none();
         (1..own).rev().find(waited).unwrap_or(0) as u32
     }
 

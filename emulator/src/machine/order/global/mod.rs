@@ -14,8 +14,8 @@ use super::releases::Releases;
 use super::stamp::{Range, Run};
 use shard::{Marker, SHARD_BYTES, Shard};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most shards of launches that overlap: 2 GiB of memory.
@@ -41,18 +41,18 @@ pub(crate) struct GlobalShadow {
     /// Number of the launch among those that overlap.
     pub(crate) launch: u32,
     /// Launches in front of this number have ended before it begins.
-    ended: AtomicU32,
+    ended: OnceLock<u32>,
 }
 
 impl GlobalShadow {
     /// The launch begins, and so many of those that it overlaps have ended.
     pub(crate) fn begin(&self, ended: u32) {
-        self.ended.store(ended, Relaxed);
+        self.ended.get_or_init(|| ended);
     }
 
     /// Launches in front of this number have ended before this one begins.
     pub(crate) fn ended(&self) -> u32 {
-        self.ended.load(Relaxed)
+        self.ended.get().copied().unwrap_or(0)
     }
 
     /// The shadow for a launch that can access these allocations, each given by address and bytes. `before` are the launches that it overlaps.
@@ -77,7 +77,7 @@ impl GlobalShadow {
             shards: before.map_or_else(Arc::default, |before| Arc::clone(&before.shards)),
             releases: Box::new(std::array::from_fn(|_| Mutex::default())),
             launch: before.map_or(0, |before| before.launch + 1),
-            ended: AtomicU32::new(0),
+            ended: OnceLock::new(),
         };
         if before.is_some() {
             let areas = shadow.areas.iter().flat_map(|(_, area)| &area.0);
