@@ -53,6 +53,10 @@ pub trait Modifier: Copy + 'static {
     #[doc(hidden)]
     const SCALES_LATER: bool = false;
 
+    /// Whether scores or masks depend on [`Place`] beyond its scale, for which a thread takes registers.
+    #[doc(hidden)]
+    const READS_PLACE: bool = true;
+
     /// Natural exponents of the products Q · K, `[queries, keys]`, or `[keys, queries]` in the backward pass.
     fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32>;
 
@@ -82,6 +86,7 @@ pub struct Plain;
 
 impl Modifier for Plain {
     const SCALES_LATER: bool = true;
+    const READS_PLACE: bool = false;
 
     fn scores(scores: Tensor<f32>, _: Place) -> Tensor<f32> {
         scores
@@ -106,6 +111,7 @@ impl<M: Modifier> Modifier for Dropped<M> {
     const MASKS: bool = M::MASKS;
     const DROPS: bool = true;
     const SCALES_LATER: bool = M::SCALES_LATER;
+    const READS_PLACE: bool = M::READS_PLACE;
 
     fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32> {
         M::scores(scores, at)
@@ -131,6 +137,8 @@ impl<M: Differentiable> Differentiable for Dropped<M> {
 pub struct Softcap;
 
 impl Modifier for Softcap {
+    const READS_PLACE: bool = false;
+
     fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32> {
         (scores * at.scale).tanh_approx()
     }

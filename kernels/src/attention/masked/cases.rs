@@ -190,7 +190,11 @@ cases! {
         batch = [1], kv_heads = [1], query_heads = [2], queries = [1, 65, 200], keys = [65, 65, 300];
     masked_256: <bf16, 256, 256, 2, 64, false, 1, Plain>, CAUSAL,
         batch = [1], kv_heads = [1], query_heads = [2], queries = [63, 200], keys = [129, 300];
-    masked_64_dropout: <bf16, 64, 64, 3, 128, true, 1, Dropped<Plain>>, Setup { dropout: DROPOUT, ..CAUSAL },
+    masked_64_alibi: <bf16, 64, 64, 2, 128, true, 1, Alibi>, Setup { scores: Scores::Alibi, ..CAUSAL },
+        batch = [1], kv_heads = [1], query_heads = [2], queries = [200], keys = [300];
+    masked_192_dropout: <bf16, 192, 128, 2, 96, true, 1, Dropped<Plain>>, Setup { dropout: DROPOUT, ..CAUSAL },
+        batch = [1], kv_heads = [1], query_heads = [2], queries = [150], keys = [200];
+    masked_64_dropout: <bf16, 64, 64, 2, 128, true, 1, Dropped<Plain>>, Setup { dropout: DROPOUT, ..CAUSAL },
         batch = [2], kv_heads = [1], query_heads = [2], queries = [65, 129], keys = [130, 129];
     masked_128_dropout: <bf16, 128, 128, 2, 128, true, 1, Dropped<Plain>>, Setup { dropout: DROPOUT, tokens_first: true, ..FULL },
         batch = [1, 2], kv_heads = [2, 1], query_heads = [1, 2], queries = [200, 63], keys = [300, 65];

@@ -40,8 +40,10 @@ fn registers(groups: usize, depth: usize) -> [u32; 2] {
     <bf16, 128, 128, 2, 128, true, 8, Plain>,
     <bf16, 128, 128, 2, 128, true, 1, Softcap>,
     <bf16, 128, 128, 2, 128, true, 1, Alibi>,
-    <bf16, 64, 64, 3, 128, true, 1, Dropped<Plain>>,
+    <bf16, 64, 64, 2, 128, true, 1, Alibi>,
+    <bf16, 64, 64, 2, 128, true, 1, Dropped<Plain>>,
     <bf16, 128, 128, 2, 128, true, 1, Dropped<Plain>>,
+    <bf16, 192, 128, 2, 96, true, 1, Dropped<Plain>>,
     <f16, 128, 128, 2, 128, true, 1, Plain>
 ))]
 pub fn forward_masked<
