@@ -13,6 +13,7 @@ mod dropout;
 pub mod empty;
 mod error;
 pub mod forward;
+mod inputs;
 pub mod latent;
 mod mainloop;
 pub mod masked;

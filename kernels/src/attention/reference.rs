@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::blocks::lists::{BlockKind, UNIT};
 use super::dropout::Dropout;
+use super::inputs::Inputs;
 use super::plan::{Mask, Sizes};
 
 /// The properties of a case besides its sizes.
@@ -19,6 +20,8 @@ pub(super) struct Setup {
     pub(super) tokens_first: bool,
     /// How a block of queries sees a block of keys, of 128 each, by batch, head and their numbers.
     pub(super) blocks: Option<fn([usize; 4]) -> BlockKind>,
+    /// Normal Q and K are [`spread`](Setup::spread), others are not.
+    pub(super) inputs: Inputs,
     /// Standard deviation of Q; that of a score is its product with that of K.
     pub(super) spread: f64,
 }
@@ -64,6 +67,7 @@ pub(super) const FULL: Setup = Setup {
     is_ragged: false,
     tokens_first: false,
     blocks: None,
+    inputs: Inputs::Normal,
     spread: 1.0,
 };
 

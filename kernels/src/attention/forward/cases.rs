@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::kernel::{forward, reset};
-use super::scores::Scores;
+use crate::attention::inputs::Inputs;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::plan::section_of_rows;
 
@@ -59,7 +59,7 @@ fn attention<
     const TURNS: bool,
 >(
     case: &mut Case,
-    scores: Scores,
+    inputs: Inputs,
 ) -> CaseResult
 where
     T: Float + WgmmaOperand<T, f32> + DeviceElement,
@@ -74,7 +74,7 @@ where
         is_causal: CAUSAL,
     };
     let [of_q, of_kv] = [heads, heads / query_heads].map(|heads| [heads, tokens, D]);
-    let [q, k] = scores.inputs::<T>(case, [of_q, of_kv], attention.scale());
+    let [q, k] = inputs.of::<T, 3>(case, [of_q, of_kv], attention.scale());
     let v = case.normal::<T>("v", of_kv);
     let out = case.output::<T>("out", of_q);
     let lse = case.output::<f32>("lse", [heads, tokens]);
@@ -131,10 +131,10 @@ where
 
 macro_rules! cases {
     ($heads:tt $query_heads:tt $tokens:tt
-     $($name:ident: $ty:ty, $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal, $scores:ident;)*) => {$(
+     $($name:ident: $ty:ty, $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal, $inputs:ident;)*) => {$(
         #[case(sizes(heads = $heads, query_heads = $query_heads, tokens = $tokens))]
         fn $name(case: &mut Case) -> CaseResult {
-            attention::<$ty, $d, $groups, $keys, $causal, $turns>(case, Scores::$scores)
+            attention::<$ty, $d, $groups, $keys, $causal, $turns>(case, Inputs::$inputs)
         }
     )*};
 }

@@ -21,12 +21,12 @@ const fn stored(depth: usize, keys: usize) -> usize {
 }
 
 /// [`forward`](super::kernel::forward) of e4m3 into bf16. Elements of Q, K and V are multiplied by the factors of their heads, of which
-/// `q_factors` has one for each head of Q, `k_factors` and `v_factors` for each head of K and V. P is rounded to e4m3 as well, 2^8 times as
-/// large, so that the largest of a row is 256. Without `TURNS` the accumulator is rescaled only where a maximum has grown by 2^4, P is 2^4 times as large
-/// at first, and maxima of scores are taken three at a time.
+/// `q_factors` has one for each head of Q, `k_factors` and `v_factors` for each head of K and V. P is rounded to e4m3 as well, 2^4 times as
+/// large, and the accumulator is rescaled only where a maximum has grown by 2^4, so that P is at most 256. With `TURNS` named barriers order the
+/// warpgroups' products (ping-pong).
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <64, 2, 128, false, false>,
-    <64, 2, 128, true, true>,
+    <64, 2, 128, true, false>,
     <128, 2, 192, false, false>,
     <128, 2, 128, true, true>,
     <256, 2, 96, false, false>,
@@ -73,8 +73,8 @@ pub fn forward_fp8<
         values: D,
         keys: KEYS,
         turns: TURNS,
-        is_lazy: !TURNS,
-        is_triple: !TURNS,
+        is_lazy: true,
+        is_triple: true,
         registers: REGISTERS,
     };
     attend::<E4m3, Dense<E4m3, bf16>, GROUPS>(problem, shape, counter);

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::fp8::forward_fp8;
 use super::kernel::reset;
-use super::scores::Scores;
+use crate::attention::inputs::Inputs;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::plan::{Sizes, section_of};
 use crate::attention::reference::{self, Attention, FULL, numbers};
@@ -28,7 +28,7 @@ fn attention<
     const TURNS: bool,
 >(
     case: &mut Case,
-    scores: Scores,
+    inputs: Inputs,
 ) -> CaseResult {
     let [heads, query_heads, tokens] =
         ["heads", "query_heads", "tokens"].map(|name| case.size(name));
@@ -44,7 +44,7 @@ fn attention<
     let setup = if CAUSAL { reference::CAUSAL } else { FULL };
     let attention = Attention::new(sizes, setup);
     let [of_q, of_kv] = [heads, kv_heads].map(|heads| [heads, tokens, D]);
-    let [q, k] = scores.inputs::<E4m3>(case, [of_q, of_kv], attention.scale());
+    let [q, k] = inputs.of::<E4m3, 3>(case, [of_q, of_kv], attention.scale());
     // No value is negative: each P is rounded with a relative error of 2^-4, and then so is the output.
     let v = case.uniform::<E4m3>("v", of_kv, 0.0..2.0);
     let factors = [
@@ -112,10 +112,10 @@ fn attention<
 
 macro_rules! cases {
     ($heads:tt $query_heads:tt $tokens:tt
-     $($name:ident: $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal, $scores:ident;)*) => {$(
+     $($name:ident: $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal, $inputs:ident;)*) => {$(
         #[case(sizes(heads = $heads, query_heads = $query_heads, tokens = $tokens))]
         fn $name(case: &mut Case) -> CaseResult {
-            attention::<$d, $groups, $keys, $causal, $turns>(case, Scores::$scores)
+            attention::<$d, $groups, $keys, $causal, $turns>(case, Inputs::$inputs)
         }
     )*};
 }
@@ -123,7 +123,7 @@ macro_rules! cases {
 cases! {
     [2, 4, 1, 1, 8] [1, 2, 1, 1, 8] [384, 389, 1, 63, 129]
     forward_fp8_64: 64, 2, 128, false, false, Normal;
-    forward_fp8_64_causal: 64, 2, 128, true, true, Normal;
+    forward_fp8_64_causal: 64, 2, 128, true, false, Normal;
     forward_fp8_128: 128, 2, 192, false, false, Normal;
     forward_fp8_128_causal: 128, 2, 128, true, true, Normal;
     forward_fp8_256: 256, 2, 96, false, false, Normal;
@@ -136,6 +136,9 @@ cases! {
     forward_fp8_64_low: 64, 2, 128, false, false, Low;
     forward_fp8_64_rising: 64, 2, 128, false, false, Rising;
     forward_fp8_64_overlong: 64, 2, 128, false, false, Overlong;
+    forward_fp8_64_causal_rising: 64, 2, 128, true, false, Rising;
     forward_fp8_128_rising: 128, 2, 192, false, false, Rising;
+    forward_fp8_128_causal_rising: 128, 2, 128, true, true, Rising;
+    forward_fp8_128_causal_overlong: 128, 2, 128, true, true, Overlong;
     forward_fp8_256_causal_rising: 256, 2, 96, true, false, Rising;
 }

@@ -96,8 +96,8 @@ pub fn forward<
         keys: KEYS,
         turns: TURNS,
         is_lazy: (CAUSAL && D == 64) || D == 256,
-        // At depth 256 a block waits for its products.
-        is_triple: D < 256,
+        // A block of depth 256 without a mask waits for its products.
+        is_triple: D < 256 || CAUSAL,
         registers: registers(GROUPS),
     };
     attend::<T, Dense<T, T>, GROUPS>(problem, shape, counter);

@@ -8,7 +8,6 @@ mod descale;
 pub mod fp8;
 mod fp8_cases;
 pub mod kernel;
-mod scores;
 mod table_fp8;
 
 pub use call_fp8::Factors;

@@ -34,7 +34,7 @@ macro_rules! narrow {
 pub(super) fn narrow() -> Vec<Instance<NarrowHandles>> {
     narrow! {
         64, 2, 128, false, false;
-        64, 2, 128, true, true;
+        64, 2, 128, true, false;
         128, 2, 192, false, false;
         128, 2, 128, true, true;
         256, 2, 96, false, false;

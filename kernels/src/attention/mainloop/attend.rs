@@ -242,7 +242,6 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     problem.least(),
                     [ROWS, block_keys],
                     is_transposed,
-                    is_lazy,
                 );
                 let first_key =
                     |number: Scalar<i32>| problem.first_key(place, blocks, number, block_keys);

@@ -21,20 +21,18 @@ const GROWTH: f32 = 8.0;
 /// The maximum of a row that has seen no key yet: finite, and still so when multiplied by any scale of scores.
 pub(in crate::attention) const LEAST: f32 = -1e30;
 
-/// The power of 2 by which P is larger that is rounded to e4m3, whose largest number is 448, so that small P keep their bits.
-const SHIFT: f32 = 8.0;
+/// The power of 2 by which P is larger that is rounded to e4m3, so that small P keep their bits, and [`GROWTH`] of it: P is at most 256 then,
+/// and the largest number is 448.
+const SHIFT: f32 = 4.0;
+const SHIFTED_GROWTH: f32 = 4.0;
 
-/// [`SHIFT`] and [`GROWTH`] of P that is rounded to e4m3 where the accumulator is rescaled only sometimes: P is at most 256 again.
-const LAZY_SHIFT: f32 = 4.0;
-const LAZY_GROWTH: f32 = SHIFT - LAZY_SHIFT;
-
-/// The power of 2 that P of `T` may reach where a row keeps a maximum that is below its scores: the largest of f16 is below 2^16, and P of
-/// e4m3, which is 2 to the power of `shift` larger, is at most 256. bf16 and the f32 sums have 2^127; what is left is for many keys and large values.
-fn room<T: Element>(shift: f32) -> f32 {
+/// The power of 2 that P of `T` may reach where a row keeps a maximum that is below its scores: the largest of f16 is below 2^16. bf16 and the
+/// f32 sums have 2^127; what is left is for many keys and large values.
+fn room<T: Element>() -> f32 {
     if T::DTYPE == f16::DTYPE {
         15.0
     } else if T::DTYPE == E4m3::DTYPE {
-        SHIFT - shift
+        SHIFTED_GROWTH
     } else {
         64.0
     }
@@ -81,13 +79,8 @@ impl Softmax {
         least: f32,
         [rows, keys]: [usize; 2],
         is_shifted: bool,
-        is_lazy: bool,
     ) -> (Self, Tensor<f32>) {
-        let shift = match (is_shifted, is_lazy) {
-            (true, true) => LAZY_SHIFT,
-            (true, false) => SHIFT,
-            (false, _) => 0.0,
-        };
+        let shift = if is_shifted { SHIFT } else { 0.0 };
         let max = maximum(scores.max(1), least);
         let least = offset(max, log2_scale, shift);
         let powers = fma(scores, log2_scale, least).exp2();
@@ -151,7 +144,7 @@ impl Softmax {
     /// Maxima grow only: what is high stays so.
     #[device]
     pub(super) fn is_high<T: Element>(self) -> Scalar<bool> {
-        let is_low = self.max * self.log2_scale < -room::<T>(self.shift);
+        let is_low = self.max * self.log2_scale < -room::<T>();
         is_low.cast::<i32>().max(0).scalar() == 0
     }
 
@@ -187,7 +180,7 @@ impl Softmax {
             let most = if self.shift == 0.0 {
                 GROWTH
             } else {
-                LAZY_GROWTH
+                SHIFTED_GROWTH
             };
             max = select(growth > most, max, self.max);
         }

@@ -6,6 +6,7 @@ use super::kernel::{forward_masked, masked_arguments};
 use crate::attention::decode::cached_cases::expect_results;
 use crate::attention::dropout::Dropout;
 use crate::attention::forward::kernel::reset;
+use crate::attention::inputs::Inputs;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use crate::attention::plan::{Mask, Numbers, Sizes, Tile};
@@ -40,9 +41,15 @@ where
         depths: [D, DV],
     };
     let attention = Attention::new(sizes, setup);
-    let spread = setup.spread * 3f64.sqrt();
-    let q = case.uniform::<T>("q", attention.shape(0, heads, D), -spread..spread);
-    let k = case.normal::<T>("k", attention.shape(1, kv_heads, D));
+    let [of_q, of_k] = [(0, heads), (1, kv_heads)].map(|(side, n)| attention.shape(side, n, D));
+    let [q, k] = match setup.inputs {
+        Inputs::Normal => {
+            let spread = setup.spread * 3f64.sqrt();
+            let q = case.uniform::<T>("q", of_q, -spread..spread);
+            [q, case.normal::<T>("k", of_k)]
+        }
+        others => others.of::<T, 4>(case, [of_q, of_k], attention.scale()),
+    };
     let v = case.normal::<T>("v", attention.shape(1, kv_heads, DV));
     let (batches, tokens) = attention.rows(0);
     let out = case.output::<T>("out", attention.shape(0, heads, DV));
@@ -158,6 +165,9 @@ cases! {
         batch = [2], kv_heads = [1], query_heads = [2], queries = [1, 63, 65, 127, 129, 300], keys = [130, 63, 64, 400, 129, 20];
     masked_64_window: <bf16, 64, 64, 3, 128, true, 1, Plain>, WINDOW,
         batch = [1], kv_heads = [1], query_heads = [1], queries = [4099, 500], keys = [4099, 900];
+    masked_64_window_rising: <bf16, 64, 64, 3, 128, true, 1, Plain>,
+        Setup { mask: Mask { left: Some(300), ..WINDOW.mask }, inputs: Inputs::Rising, has_sinks: true, ..FULL },
+        batch = [1], kv_heads = [1], query_heads = [1], queries = [500], keys = [700];
     masked_96: <bf16, 96, 96, 2, 128, true, 1, Plain>, FULL,
         batch = [1], kv_heads = [1, 1, 7], query_heads = [1, 2, 8], queries = [1, 129, 63], keys = [65, 300, 63];
     masked_96_causal: <bf16, 96, 96, 2, 128, true, 1, Plain>, CAUSAL,
@@ -176,6 +186,12 @@ cases! {
         batch = [1], kv_heads = [1], query_heads = [2], queries = [200, 300], keys = [200, 20];
     masked_128_overlong: <bf16, 128, 128, 2, 128, true, 1, Plain>, Setup { spread: 1e4, ..CAUSAL },
         batch = [1], kv_heads = [1], query_heads = [1], queries = [200], keys = [200];
+    masked_128_rising: <bf16, 128, 128, 2, 128, true, 1, Plain>, Setup { inputs: Inputs::Rising, ..CAUSAL },
+        batch = [1], kv_heads = [1], query_heads = [1], queries = [389, 600], keys = [700, 389];
+    masked_128_softcap_rising: <bf16, 128, 128, 2, 128, true, 1, Softcap>, Setup { scores: Scores::Softcap(40.0), inputs: Inputs::Rising, ..CAUSAL },
+        batch = [1], kv_heads = [1], query_heads = [1], queries = [389], keys = [700];
+    masked_128_f16_rising: <f16, 128, 128, 2, 128, true, 1, Plain>, Setup { inputs: Inputs::Rising, ..CAUSAL },
+        batch = [1], kv_heads = [1], query_heads = [1], queries = [389], keys = [700];
     masked_128_packed: <bf16, 128, 128, 2, 128, true, 8, Plain>, Setup { tokens_first: true, ..CAUSAL },
         batch = [2, 1, 1], kv_heads = [1, 7, 1], query_heads = [8, 8, 16], queries = [1, 7, 40], keys = [300, 129, 200];
     masked_128_packed_ragged: <bf16, 128, 128, 2, 128, true, 8, Plain>, Setup { is_ragged: true, ..CAUSAL },

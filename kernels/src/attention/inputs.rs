@@ -2,11 +2,11 @@
 
 use tilekit::prelude::*;
 
-use crate::attention::mainloop::problem::ROWS;
+use super::mainloop::problem::ROWS;
 
-/// The scores of a case.
+/// Q and K of a case, by their scores.
 #[derive(Clone, Copy)]
-pub(super) enum Scores {
+pub(super) enum Inputs {
     /// Those of normal Q and K.
     Normal,
     /// Up to 1e4 above and below zero.
@@ -23,31 +23,32 @@ fn noise(at: usize, seed: usize) -> f64 {
     ((at * 7919 + seed * 104_729) % 2003) as f64 / 1001.0 - 1.0
 }
 
-impl Scores {
-    /// Q and K of these shapes, `[heads, tokens, depth]`; scores are products times `scale`. The largest number of e4m3 is 448.
-    pub(super) fn inputs<T: DeviceElement>(
+impl Inputs {
+    /// Q and K of these shapes, whose last dimensions are tokens and depth; scores are products times `scale`. The largest number of e4m3 is 448.
+    pub(super) fn of<T: DeviceElement, const RANK: usize>(
         self,
         case: &mut Case,
-        [of_q, of_k]: [[usize; 3]; 2],
+        [of_q, of_k]: [[usize; RANK]; 2],
         scale: f64,
     ) -> [Input<T>; 2] {
-        let [_, tokens, depth] = of_q;
+        let [queries, tokens] = [of_q, of_k].map(|of| of[RANK - 2]);
+        let depth = of_q[RANK - 1];
         let unit = 4.0 / (scale * LOG2_E * tokens as f64);
         match self {
-            Scores::Normal => [("q", of_q), ("k", of_k)].map(|(name, of)| case.normal(name, of)),
-            Scores::Overlong => [("q", of_q), ("k", of_k)].map(|(name, of)| {
+            Inputs::Normal => [("q", of_q), ("k", of_k)].map(|(name, of)| case.normal(name, of)),
+            Inputs::Overlong => [("q", of_q), ("k", of_k)].map(|(name, of)| {
                 case.input(name, of, by_first(depth, 0.0, |row| 300.0 * noise(row, 3)))
             }),
-            Scores::Low => [
+            Inputs::Low => [
                 case.input("q", of_q, by_first(depth, 0.0, |row| [1.0, 300.0][row % 2])),
                 case.input("k", of_k, by_first(depth, 0.0, |row| noise(row, 5) - 20.0)),
             ],
-            Scores::Rising => [
+            Inputs::Rising => [
                 case.input(
                     "q",
                     of_q,
                     by_first(depth, 0.25, move |row| {
-                        [0.0, 0.8, 3.0, 14.0, 40.0][row % tokens / ROWS % 5]
+                        [0.0, 0.8, 3.0, 14.0, 40.0][row % queries / ROWS % 5]
                     }),
                 ),
                 case.input(
