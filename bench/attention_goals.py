@@ -56,18 +56,8 @@ def ratios(case, ours, peer):
     return [statistics.median(b / a for a, b in zip(x, y)) for x, y in zip(case[ours], case[peer])]
 
 
-def newer(recorded, listed):
-    """Depth 256 forward as it is: ours and cuDNN of one run, FlashAttention-4 of the run before."""
-    rows = {row[0]: row for row in listed["Depth 256, lazily, in longer sections"][0]}
-    for mask, column in (("full", 2), ("causal", 4)):
-        row, case = rows[f"256, {mask}, 8 x 16384"], recorded[f"d256 {mask} 8x16384"]
-        case["ours"], case["cudnn"] = [[[us] for us in pair(row[at])] for at in (column, 5)]
-        case["fa4"] = [[statistics.median(times)] for times in case["fa4"]]
-
-
 def kinds(recorded, listed):
     """Name of a kind, its goal, and the ratios of its rows, single and back to back."""
-    newer(recorded, listed)
     # The rows of records.md 5a and 5b of bf16.
     forward = {128: ("full 16x16384", "causal 16x16384", "causal 64x4096", "causal 128x2048"), 64: ("full 32x16384", "full 128x4096", "causal 32x16384"), 256: ("full 8x16384", "causal 8x16384")}
     backward = {128: ("full 16x16384", "causal 16x16384", "causal 64x4096"), 64: ("full 32x16384", "causal 32x16384")}
@@ -83,11 +73,10 @@ def kinds(recorded, listed):
         cases = [case for case in recorded if case.startswith(f"backward {name}")]
         if cases:
             yield f"backward in a fixed order, depth {title}: the other order's time over its own", 1 / 1.08, [ratios(recorded[case], "in", "ours") for case in cases]
-    e4m3 = [row for row in listed["P in words"][0]]
-    for depth, goal in (("128", 1.4), ("256", 1.4)):
-        yield f"forward of e4m3, depth {depth}, over our bf16", goal, [pair(row[4]) for row in e4m3 if row[0].startswith(depth + ",")]
-    for depth in ("64", "128", "256"):
-        yield f"forward of e4m3, depth {depth}, over cuDNN's", 1.0, [pair(row[6]) for row in e4m3 if row[0].startswith(depth + ",")]
+    for peer, title, wanted in (("bf16", "our bf16", ((128, 1.4), (256, 1.4))), ("cudnn", "cuDNN's", ((64, 1.0), (128, 1.0), (256, 1.0)))):
+        for depth, goal in wanted:
+            cases = [case for case in recorded if case.startswith(f"fp8 d{depth} ")]
+            yield f"forward of e4m3, depth {depth}, over {title}", goal, [ratios(recorded[case], "fp8", peer) for case in cases]
     latent = [[row[0], pair(row[4])] for row in listed["The way to the first step"][0]]
     ahead = {row[0]: pair(row[4]) for row in listed["Where a step waits, and four ways on"][1]}
     latent = [[name, ahead.get(name, value)] for name, value in latent]
@@ -134,9 +123,9 @@ def models(recorded, listed):
         for who, rows in (("ours", tile), ("fa4", (tile[0], 128))):
             points = [(h, t, mask == "causal", median(f"d{depth} {mask} {h}x{t}", who)) for h, t in shapes[depth]]
             yield f"forward {depth} {mask}, {who}", rows, 4 * int(depth) * rows[0] * rows[1] / 4096, points
-    lazy = {row[0]: row for row in listed["Depth 256, lazily, in longer sections"][0]}
-    causal = [(8, 16384, True, pair(lazy["256, causal, 8 x 16384"][4])), (32, 4096, True, pair(lazy["256, causal, 32 x 4096"][4]))]
-    yield "forward 256 causal, ours", (128, 80), 4 * 256 * 128 * 80 / 4096, causal
+    causal = [(h, t, True, median(f"d256 causal {h}x{t}", "ours")) for h, t in ((8, 16384), (32, 4096)) if f"d256 causal {h}x{t}" in recorded]
+    if len(causal) > 1:
+        yield "forward 256 causal, ours", (128, 80), 4 * 256 * 128 * 80 / 4096, causal
     for depth, tile in (("128", (128, 64)), ("64", (128, 128))):
         for mask in ("full", "causal"):
             for who in ("ours", "fa4"):
@@ -146,9 +135,8 @@ def models(recorded, listed):
     for mask in ("full", "causal"):
         points = [(h, t, mask == "causal", others[f"256, {mask}, {h} x {t}"]) for h, t in ((8, 16384), (32, 4096))]
         yield f"backward 256 {mask}, ours", (64, 64), 10 * 256 * 64 * 64 / 4096, points
-    e4m3 = {row[0]: pair(row[2])[:1] + pair(row[3])[:1] for row in listed["P in words"][0]}
     for depth, mask, tile in (("128", "full", (128, 192)), ("128", "causal", (128, 128)), ("64", "full", (128, 128)), ("64", "causal", (128, 128))):
-        points = [(h, t, mask == "causal", e4m3[f"{depth}, {mask}, {h} x {t}"]) for h, t in shapes[depth]]
+        points = [(h, t, mask == "causal", median(f"fp8 d{depth} {mask} {h}x{t}", "fp8")) for h, t in shapes[depth]]
         yield f"forward of e4m3 {depth} {mask}, ours", tile, 4 * int(depth) * tile[0] * tile[1] / 8192, points
 
 
