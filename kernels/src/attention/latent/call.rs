@@ -33,6 +33,9 @@ type DecodeLatent<T> = handles! {
     out_strides: [Scalar<i64>; 3],
 };
 
+/// Pieces of a sequence, if each has as many, from which on the warps of `merge_latent` divide them.
+const MANY_PIECES: usize = 32;
+
 /// The most programs of `merge_latent`, which take rows in turn: 5 on each SM, as many as are resident.
 const MERGERS: usize = 5 * 132;
 
@@ -280,14 +283,19 @@ impl Attention {
             order,
             ..
         } = call.checked;
-        let instance = instance(DEPTHS, [STEP, 1], |compiler| {
-            merge_latent::<T>.compile(compiler)
-        });
-        let kernel = self.kernel::<T, _>("merge_latent", 0, &instance)?;
         let (plan, parts) = call.plan;
+        let has_many = parts >= MANY_PIECES * batch;
+        let compile: fn(&Compiler) -> tilekit::Result<_> = if has_many {
+            |compiler| merge_latent::<T, 128>.compile(compiler)
+        } else {
+            |compiler| merge_latent::<T, 512>.compile(compiler)
+        };
+        let instance = instance(DEPTHS, [STEP, 1], compile);
+        let kernel = self.kernel::<T, _>("merge_latent", usize::from(has_many), &instance)?;
+        let programs = (batch * heads * queries).min(MERGERS);
         kernel.launch(
             call.stream,
-            (batch * heads * queries).min(MERGERS),
+            grid([programs, if has_many { 4 } else { 1 }]),
             (
                 &rows.sums,
                 &rows.lse,

@@ -15,7 +15,7 @@ use crate::attention::reference::{CAUSAL, Setup, numbers};
 const DEPTHS: [usize; 2] = [2 * HALF + ROPE, 2 * HALF];
 
 /// A case with sequences of these lengths, or of one length, in a grid of so many parts. Tokens are outside of heads in memory, or inside.
-fn latent<T, const AHEAD: bool>(
+fn latent<T, const AHEAD: bool, const COLUMNS: usize>(
     case: &mut Case,
     lengths: Option<&[usize]>,
     tokens_outside: bool,
@@ -98,8 +98,8 @@ where
         ),
     )?;
     case.launch(
-        merge_latent::<T>,
-        (batch * rows).min(660),
+        merge_latent::<T, COLUMNS>,
+        grid([(batch * rows).min(660), 2 * HALF / COLUMNS]),
         (
             &sums,
             &lse_of_pieces,
@@ -127,11 +127,11 @@ where
 }
 
 macro_rules! cases {
-    ($($name:ident: $ty:ty, $ahead:literal, $lengths:expr, $tokens_outside:literal,
+    ($($name:ident: $ty:ty, $ahead:literal, $columns:literal, $lengths:expr, $tokens_outside:literal,
        batch = $batch:tt, heads = $heads:tt, queries = $queries:tt, keys = $keys:tt, parts = $parts:tt;)*) => {$(
         #[case(sizes(batch = $batch, heads = $heads, queries = $queries, keys = $keys, parts = $parts))]
         fn $name(case: &mut Case) -> CaseResult {
-            latent::<$ty, $ahead>(case, $lengths, $tokens_outside)
+            latent::<$ty, $ahead, $columns>(case, $lengths, $tokens_outside)
         }
     )*};
 }
@@ -140,26 +140,26 @@ macro_rules! cases {
 const RAGGED: &[usize] = &[65, 0, 1, 127, 64, 63, 129, 128, 300];
 
 cases! {
-    decode_latent_16: bf16, false, None, true,
+    decode_latent_16: bf16, false, 128, None, true,
         batch = [1, 2, 3], heads = [16], queries = [1, 4, 5], keys = [128, 300, 129], parts = [1, 3, 4];
-    decode_latent_64: bf16, false, None, true,
+    decode_latent_64: bf16, false, 512, None, true,
         batch = [1], heads = [64], queries = [1, 2], keys = [200, 700], parts = [1, 5];
-    decode_latent_128: bf16, false, None, true,
+    decode_latent_128: bf16, false, 128, None, true,
         batch = [1, 2], heads = [128], queries = [1], keys = [300, 64], parts = [3, 1];
-    decode_latent_ragged: bf16, false, Some(RAGGED), true,
+    decode_latent_ragged: bf16, false, 512, Some(RAGGED), true,
         batch = [9, 9], heads = [16], queries = [3, 1], keys = [300], parts = [4, 1];
-    decode_latent_heads_outside: bf16, false, Some(RAGGED), false,
+    decode_latent_heads_outside: bf16, false, 512, Some(RAGGED), false,
         batch = [9], heads = [7], queries = [2], keys = [300], parts = [2];
-    decode_latent_long: bf16, false, Some(&[4099, 2]), true,
+    decode_latent_long: bf16, false, 512, Some(&[4099, 2]), true,
         batch = [2], heads = [16], queries = [1], keys = [4099], parts = [4];
-    decode_latent_f16: f16, false, None, true,
+    decode_latent_f16: f16, false, 128, None, true,
         batch = [1], heads = [32], queries = [2], keys = [200], parts = [2];
-    decode_latent_ahead: bf16, true, None, true,
+    decode_latent_ahead: bf16, true, 512, None, true,
         batch = [1, 2, 3], heads = [16], queries = [1, 4, 5], keys = [128, 300, 129], parts = [1, 3, 4];
-    decode_latent_ahead_128: bf16, true, None, true,
+    decode_latent_ahead_128: bf16, true, 512, None, true,
         batch = [1, 2], heads = [128], queries = [1], keys = [700, 64], parts = [3, 1];
-    decode_latent_ahead_ragged: bf16, true, Some(RAGGED), true,
+    decode_latent_ahead_ragged: bf16, true, 512, Some(RAGGED), true,
         batch = [9, 9], heads = [16], queries = [3, 1], keys = [300], parts = [4, 1];
-    decode_latent_many: bf16, false, Some(&[1, 130, 257]), true,
+    decode_latent_many: bf16, false, 128, Some(&[1, 130, 257]), true,
         batch = [140], heads = [3], queries = [1], keys = [257], parts = [5];
 }

@@ -6,14 +6,14 @@ use super::plan::Plan;
 use super::shape::HALF;
 use crate::attention::merge::splits::{Lines, merge};
 
-/// Warps of a program, each with 128 columns.
+/// Warps of a program: they divide its columns by 128 each, and the pieces.
 const WARPS: usize = 4;
 
 /// `out` and `lse` of the sequences that `plan`, of so many `parts`, cuts, from what [`decode_latent`](super::kernel::decode_latent) has written of their pieces: `sums`,
 /// `[pieces, rows, 512]`, and `lse_of_pieces`. The other sequences' rows are there. `row_order` has the rows from one token to the next, and from one head to the next.
-/// Programs take the rows of those sequences in turn.
-#[kernel(warps = WARPS, instances(<bf16>, <f16>))]
-pub fn merge_latent<T: Float>(
+/// Programs of dimension 0 take the rows of those sequences in turn, those of dimension 1 `COLUMNS` columns each: 512, or 128 where rows have so many pieces that four warps divide them.
+#[kernel(warps = WARPS, instances(<bf16, 512>, <bf16, 128>, <f16, 512>, <f16, 128>))]
+pub fn merge_latent<T: Float, const COLUMNS: usize>(
     sums: Ptr<f32>,
     lse_of_pieces: Ptr<f32>,
     out: Ptr<T>,
@@ -32,7 +32,7 @@ pub fn merge_latent<T: Float>(
         numbers: plan,
         parts,
     };
-    let rows = heads * queries;
+    let (rows, first_column) = (heads * queries, program_id(1) * COLUMNS);
     // The plan is older than the launch in front, which has waited for it before this one could begin: what the first row has to merge is known when that ends.
     let all = plan.cuts() * rows;
     let mut cut = plan.cut(program_id(0) / rows);
@@ -43,22 +43,22 @@ pub fn merge_latent<T: Float>(
         }
         let row = number % rows;
         let lines = Lines {
-            sums,
+            sums: sums + first_column,
             lse: lse_of_pieces,
             first: cut.first * rows + row,
             stride: rows,
             count: cut.count,
             columns: 2 * HALF,
         };
-        let (merged, sum) = merge(lines, 2 * HALF, WARPS);
+        let (merged, sum) = merge(lines, COLUMNS, WARPS);
         let (head, token) = (row / head_rows % heads, row / token_rows % queries);
         let line = cut.sequence * rows + head * queries + token;
-        lse.at(line).store(sum);
+        lse.at(line).mask(program_id(1) == 0).store(sum);
         let [of_sequence, of_head, of_token] = out_strides;
         let first = cut.sequence.cast::<i64>() * of_sequence
             + head.cast::<i64>() * of_head
             + token.cast::<i64>() * of_token;
-        let column = arange(0..2 * HALF, merged.layout());
+        let column = first_column + arange(0..COLUMNS, merged.layout());
         out.at(column.cast::<i64>() + first)
             .store(merged.cast::<T>());
     }

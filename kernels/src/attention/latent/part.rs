@@ -145,8 +145,9 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
                     state = self.step(step(number, true), q, state);
                 }
             }
+            self.finish(piece, q, state);
+            fence_async_shared();
             queries.consumer_release(asked);
-            self.finish(piece, state);
         });
     }
 
@@ -171,6 +172,7 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         let rescale = softmax.grow(scores, true);
         let powers = softmax.add(scores, rescale, ROWS).cast::<T>();
         self.give(powers, softmax, q);
+        let rescale = Self::rescale_of(step, rescale);
 
         self.clear(step, 0, first.tiles);
         let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
@@ -196,6 +198,7 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         let (scores, held) = self.scores(step, q, own);
         self.tiles.ready[0].sync();
         let rescale = softmax.follow(self.tiles.maxima.load(Self::of_rows()), ROWS);
+        let rescale = Self::rescale_of(step, rescale);
         let others = other.halves[1].consumer_wait(other.halves[1].of_fill(step.fill()));
         self.clear(step, 0, others.tiles);
         let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
@@ -220,6 +223,12 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         let sums = sums.mma(Self::factor(powers), second.tiles).wait_all();
         own.halves[1].consumer_release(second);
         State { softmax, sums }
+    }
+
+    /// The factor of the sums, which are zeros in the first step of a piece: 1 there, so that nothing is multiplied.
+    #[device]
+    fn rescale_of(step: Step, rescale: Tensor<f32>) -> Tensor<f32> {
+        select(step.number == step.piece.from, 1.0, rescale)
     }
 
     /// Starts Q · K of the warpgroup's own block.
@@ -303,6 +312,7 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         let rescale = softmax.grow(scores, true);
         let powers = softmax.add(scores, rescale, ROWS).cast::<T>();
         self.give(powers, softmax, q);
+        let rescale = Self::rescale_of(step, rescale);
         self.clear(step, 0, left.tiles);
         let sums = Accumulator::from_tensor(sums.rescale(Self::spread(rescale)));
         let sums = sums.mma(Self::factor(powers), left.tiles);
@@ -372,9 +382,9 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         }
     }
 
-    /// Stores the results of a piece: to the output, if it has all keys of the sequence.
+    /// Stores the results of a piece: to the output, if it has all keys of the sequence. The output is staged in the place of Q, of which no product is left.
     #[device]
-    fn finish(self, piece: Piece, state: State) {
+    fn finish(self, piece: Piece, q: Queries<T>, state: State) {
         let State { softmax, sums } = state;
         let LatentTiles { totals, both, .. } = self.tiles;
         let own = softmax.total();
@@ -384,6 +394,8 @@ impl<T: Float + WgmmaOperand<T, f32>> LatentPart<T> {
         let sink = full([ROWS], f32::NEG_INFINITY, Self::of_rows());
         let (factor, log_sum_exp) = softmax.normalize(total, sink);
         let sums = sums * Self::spread(factor);
-        self.rows.store(piece, self.group, sums, log_sum_exp);
+        let place = [q.left, q.right][self.group];
+        self.rows
+            .store(piece, self.group, (sums, log_sum_exp), place);
     }
 }

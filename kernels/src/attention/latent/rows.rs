@@ -40,29 +40,20 @@ impl<T: Float> LatentRows<T> {
         [head, token]
     }
 
-    /// Stores a warpgroup's half of the columns, and one of them LSE.
+    /// Stores a warpgroup's half of the columns, and one of them LSE. `place` is free for it.
     #[device]
     pub(super) fn store(
         self,
         piece: Piece,
         group: usize,
-        sums: Tensor<f32>,
-        log_sum_exp: Tensor<f32>,
+        (sums, log_sum_exp): (Tensor<f32>, Tensor<f32>),
+        place: Smem<T>,
     ) {
         let rows = self.heads * self.queries;
-        let row = self.row(Slice::new(1, sums.layout()));
-        let is_row = (row < rows).expand_dims(1);
-        let columns = Slice::new(0, sums.layout());
-        let column = group * HALF + arange(0..HALF, columns).expand_dims(0);
         let of_lse = self.row(log_sum_exp.layout());
         let is_line = of_lse < rows;
         if piece.is_whole {
-            let [of_batch, of_head, of_token] = self.strides;
-            let [head, token] = self.place(row);
-            let first = piece.sequence.cast::<i64>() * of_batch;
-            let at = head.cast::<i64>() * of_head + token.cast::<i64>() * of_token + first;
-            let to = self.out.at(at.expand_dims(1) + column.cast::<i64>());
-            to.mask(is_row).store(sums.cast::<T>());
+            self.store_whole(piece, group, sums, place);
             if group == 0 {
                 let [head, token] = self.place(of_lse);
                 let line = head * self.queries + token + piece.sequence * rows;
@@ -70,13 +61,38 @@ impl<T: Float> LatentRows<T> {
             }
         } else {
             let first = (piece.number * rows).cast::<i64>();
+            let row = self.row(Slice::new(1, sums.layout()));
+            let columns = Slice::new(0, sums.layout());
+            let column = group * HALF + arange(0..HALF, columns).expand_dims(0);
             let parts = self.sums + first * (2 * HALF) as i64;
             let at = (row * (2 * HALF)).expand_dims(1) + column;
+            let is_row = (row < rows).expand_dims(1);
             parts.at(at).mask(is_row).store(sums);
             if group == 0 {
                 let lse = (self.lse_of_pieces + first).at(of_lse);
                 lse.mask(is_line).store(log_sum_exp);
             }
         }
+    }
+
+    /// Stores to the output by lines of 128 bytes, staged in `place`: from the layout of an accumulator a warp would write 16 bytes of each of eight rows at a time.
+    #[device]
+    fn store_whole(self, piece: Piece, group: usize, sums: Tensor<f32>, place: Smem<T>) {
+        place.store(sums.cast::<T>());
+        let lines = Blocked::new([1, 8], [4, 8], [4, 1], [1, 0]);
+        let results = place.load(lines.clone());
+        let of_rows = Slice::new(1, lines.clone());
+        // A thread finds the place of one row.
+        let [of_batch, of_head, of_token] = self.strides;
+        let [head, token] = self.place(self.row(Blocked::new([1], [32], [4], [0])));
+        let at = head.cast::<i64>() * of_head + token.cast::<i64>() * of_token;
+        let at = at.convert_layout(of_rows.clone()).multiple_of([8]);
+        let at = at + piece.sequence.cast::<i64>() * of_batch;
+        let column = group * HALF + arange(0..HALF, Slice::new(0, lines));
+        let to = self
+            .out
+            .at(at.expand_dims(1) + column.expand_dims(0).cast::<i64>());
+        let is_row = self.row(of_rows) < self.heads * self.queries;
+        to.mask(is_row.expand_dims(1)).store(results);
     }
 }
