@@ -89,7 +89,9 @@ def ours(folder, problem, workspace, stem=None, is_planned=True):
         return Launch(function, spec, taken, spec["overlaps"])
 
     plan = launch_of("plan_latent", [parts, 1, 1])
-    launches = [launch_of(stem, [tiles, parts, 1]), launch_of("merge_latent-bf16", [min(batch * rows, 5 * SMS), 1, 1])]
+    columns = 128 if parts >= 32 * batch else VALUES
+    merge = launch_of(f"merge_latent-bf16-{columns}", [min(batch * rows, 5 * SMS), VALUES // columns, 1])
+    launches = [launch_of(stem, [tiles, parts, 1]), merge]
     if is_planned:
         plan()
     else:
