@@ -130,6 +130,9 @@ const PRECISE_PARTS: [([usize; 4], bool); 5] = [
     ([2, 16, 10, 4], true),
 ];
 
+/// Tiles of `dense` alone and by pairs, which were added last: two waves of 1472 x 4864 are all of 132 tiles.
+const MANY_LAST: [usize; 4] = [2, 64, 224, 4];
+
 /// How many instances are not of `split_k`, `one_wave`, `any_rows` and of pairs.
 const WHOLE: usize = MANY.len() + FEW.len() * CLUSTERS.len();
 
@@ -160,9 +163,12 @@ const OF_CLUSTERS: usize = BY_ONE + TILES.len();
 /// How many are not of `precise_parts`.
 const UNDIVIDED: usize = OF_CLUSTERS + PRECISE_FEW.len();
 
+/// How many are not of the last of `dense`.
+const DIVIDED: usize = UNDIVIDED + PRECISE_PARTS.len();
+
 /// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; UNDIVIDED + PRECISE_PARTS.len()] = {
-    let mut all = [Instance::Many(ManyTile::of(MANY[0])); UNDIVIDED + PRECISE_PARTS.len()];
+pub const INSTANCES: [Instance; DIVIDED + 2] = {
+    let mut all = [Instance::Many(ManyTile::of(MANY_LAST)); DIVIDED + 2];
     let mut at = 0;
     while at < MANY.len() {
         all[at] = Instance::Many(ManyTile::of(MANY[at]));
@@ -226,13 +232,14 @@ pub const INSTANCES: [Instance; UNDIVIDED + PRECISE_PARTS.len()] = {
         all[at] = Instance::Precise(tile.exchanged());
         at += 1;
     }
-    while at < all.len() {
+    while at < DIVIDED {
         let (tile, turned) = PRECISE_PARTS[at - UNDIVIDED];
         let tile = PreciseTile::of(tile);
         let tile = if turned { tile.exchanged() } else { tile };
         all[at] = Instance::PreciseParts(tile);
         at += 1;
     }
+    all[DIVIDED + 1] = Instance::Many(ManyTile::of(MANY_LAST).by_pairs());
     all
 };
 

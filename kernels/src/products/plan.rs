@@ -384,7 +384,8 @@ mod tests {
     fn large_products_take_the_largest_tile_and_whole_waves() {
         check([8192, 8192, 8192], "128x256, 128 CTAs");
         check([4096, 4096, 4096], "128x256, 128 CTAs");
-        check([5120, 5120, 5120], "256x160, 128 CTAs");
+        check([5120, 5120, 5120], "128x224, 132 CTAs");
+        check([1472, 4864, 6592], "128x224, 132 CTAs");
     }
 
     #[test]
@@ -419,6 +420,15 @@ mod tests {
         check([108, 5128, 3464], "64x96 by clusters of 2x4, 112 CTAs");
         check([80, 4864, 2560], "64x96 by clusters of 2x4, 104 CTAs");
         check([1701, 296, 1328], "64x80 by clusters of 2x4, 112 CTAs");
+        check([5920, 88, 712], "64x96 by clusters of 4x1");
+        check(
+            [3073, 48, 3368],
+            "64x64 by clusters of 1x8, A and B exchanged",
+        );
+        check(
+            [320, 1088, 6400],
+            "64x80 by clusters of 2x4, A and B exchanged",
+        );
         let batched = Need {
             batches: 2,
             ..Need::of_16_bits([275, 4336, 7464])
@@ -452,7 +462,7 @@ mod tests {
         );
         starts(
             [4096, 4096, 4096],
-            "128x128 by three products of tf32, 128 CTAs",
+            "128x128 by three products of tf32 in turns, 128 CTAs",
         );
         // An exchange takes longer than what is divided.
         starts(

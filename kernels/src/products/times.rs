@@ -172,7 +172,8 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
     if stages <= 3 { 1.14 * time } else { time }
 }
 
-/// CTAs of a cluster share the operands of their tiles. Products, L2 and DRAM each slow the others down, so that the time is more than the longest of the three.
+/// CTAs of a cluster share the operands of their tiles. Products, L2 and DRAM each slow the others down, so that the time is more than the longest of the three. Fitted to 626 pairs of product and tile on an H100:
+/// where a tile is within a quarter of the fastest, four of five times are from 12 % too little to 5 % too much, which is what those of the other kernels are there.
 pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &Need) -> f64 {
     let ([rows, columns], ctas) = (tile.shape(), tile.ctas());
     let (steps, all) = (need.steps() as f64, grid.iter().product::<usize>());
@@ -182,17 +183,16 @@ pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &N
     let clusters = resident(ctas) / ctas;
     let waves = (all / ctas).div_ceil(clusters) as f64;
     let step = step_cycles([rows, columns])
-        .max(258.0)
+        .max(190.0)
         .max(lines(need) * stage / 106.0);
     let of_wave = steps * step + 780.0 + area * 0.165;
     let cycles = 3400.0 + waves * of_wave;
     let share = steps * area / 32.0 / of_wave * all as f64 / (waves * MULTIPROCESSORS as f64);
     let l2_bytes = lines(need) * all as f64 * steps * stage;
-    // Right within 5 % on an H100, where the times of the other kernels of a wave are some 5 % more than what is said of them: so these are lowered, but for DRAM, by which no plan is ahead.
     let parts = [
-        0.96 * cycles / clock(share).min(1.85e3),
-        need.bytes() / 3.1e6 + 2.25,
-        0.96 * l2_bytes / 10.5e6 + 2.25,
+        cycles / clock(share).min(1.85e3) / 1.087,
+        need.bytes() / 3.2e6 + 2.25,
+        l2_bytes / 12.07e6 + 2.07,
     ];
     parts.map(|part| part.powi(3)).iter().sum::<f64>().cbrt()
 }
@@ -225,10 +225,12 @@ fn precise_step(tile: PreciseTile, need: &Need) -> f64 {
     let of_b = columns as f64 * 128.0;
     let moved = 3.0 * tile.groups as f64 * of_b + rows as f64 * 128.0 + stage + 2.0 * of_b;
     let of_group = 1.5 * products + 580.0 + 7.8 * columns as f64;
-    (3.0 * products)
+    let step = (3.0 * products)
         .max(of_group)
         .max(moved / 128.0)
-        .max(lines(need) * stage / 95.0)
+        .max(lines(need) * stage / 95.0);
+    // A warpgroup that has its turn is not held up by the other: 5 to 8 % at 4096 x 4096 x 4096, 3000 x 5000 x 4096 and in 64 tiles of 1001 x 1003 x 1007.
+    if tile.turns { 0.93 * step } else { step }
 }
 
 /// Of so many tiles of each program, and so many programs of each product.
@@ -241,8 +243,10 @@ pub(super) fn precise_microseconds(
     let (area, stage) = ((rows * columns) as f64, (rows + columns) as f64 * 128.0);
     let all = programs * need.batches;
     let waves = (tiles * all.div_ceil(MULTIPROCESSORS)) as f64;
-    let cycles = 12000.0 + waves * (steps * precise_step(tile, need) + 1500.0 + area * 0.1);
-    let share = all.min(MULTIPROCESSORS) as f64 / MULTIPROCESSORS as f64;
+    let step = precise_step(tile, need);
+    let cycles = 12000.0 + waves * (steps * step + 1500.0 + area * 0.1);
+    let in_use = 3.0 * step_cycles([rows, columns]) / step;
+    let share = in_use * all.min(MULTIPROCESSORS) as f64 / MULTIPROCESSORS as f64;
     let l2_bytes = (tiles * all) as f64 * steps * stage;
     let memory = memory_microseconds(need, l2_bytes) + 3.4;
     (cycles / clock(share)).max(memory)
