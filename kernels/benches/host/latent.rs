@@ -1,7 +1,7 @@
-//! Attention to a cache of latent vectors (MLA), pages of 64 tokens.
+//! Attention to a cache of latent vectors (MLA), pages of 64 tokens, by a plan that is made before.
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, LatentCache};
+use tilekit_kernels::attention::{Attention, LatentCache, LatentPlan};
 
 use super::normal::normal;
 use super::timing::{Call, Times, sets, time};
@@ -48,14 +48,15 @@ fn run_row(device: &Device, attention: &Attention, name: &str, sizes: [usize; 3]
     let sets: Vec<Set> = (0..sets(bytes))
         .map(|number| Set::new(device, sizes, number as u64))
         .collect();
+    let plan = sets[0].plan(attention, &stream, sizes);
     for set in &sets {
-        set.call(attention, &stream, sizes);
+        set.call(attention, &stream, &plan, sizes);
     }
     stream.synchronize().unwrap();
     let calls: Vec<_> = sets
         .iter()
         .map(|set| {
-            let call = |stream: &Stream| set.call(attention, stream, sizes);
+            let call = |stream: &Stream| set.call(attention, stream, &plan, sizes);
             Box::new(call) as Call<'_>
         })
         .collect();
@@ -90,18 +91,40 @@ impl Set {
         }
     }
 
-    fn call(&self, attention: &Attention, stream: &Stream, [batch, _, heads]: [usize; 3]) {
+    fn plan(
+        &self,
+        attention: &Attention,
+        stream: &Stream,
+        [_, _, heads]: [usize; 3],
+    ) -> LatentPlan {
         let rows = self.rows.view([self.table.len(), 1, PAGE, DEPTH]);
-        let cache = LatentCache {
-            rows: &rows,
+        attention
+            .plan_latent(stream, &self.cache(&rows), [heads, 1])
+            .unwrap()
+    }
+
+    fn cache<'a>(&'a self, rows: &'a TensorView<'a, bf16>) -> LatentCache<'a, bf16> {
+        LatentCache {
+            rows,
             lengths: &self.lengths,
             table: &self.table,
             checked: false,
-        };
+        }
+    }
+
+    fn call(
+        &self,
+        attention: &Attention,
+        stream: &Stream,
+        plan: &LatentPlan,
+        [batch, _, heads]: [usize; 3],
+    ) {
+        let rows = self.rows.view([self.table.len(), 1, PAGE, DEPTH]);
         let q = self.q.view([batch, heads, 1, DEPTH]);
         let out = self.out.view([batch, heads, 1, VALUES]);
+        let results = (&out, &self.lse);
         attention
-            .decode_latent_into(stream, &q, &cache, &out, &self.lse, None)
+            .decode_latent_planned_into(stream, &q, &self.cache(&rows), plan, results, None)
             .unwrap();
     }
 }
