@@ -60,7 +60,7 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
     // Barriers are there before the launch in front has ended. What follows begins when that has ended for all CTAs, so that `merge_latent` may read the plan before it waits.
     let tiles = LatentTiles::<T>::alloc();
     let (tile, part) = (program_id(0), program_id(1));
-    let plan = Plan {
+    let planned = || Plan {
         numbers: plan,
         parts: num_programs(1),
     };
@@ -96,15 +96,16 @@ pub fn decode_latent<T: Float + WgmmaOperand<T, f32>, const AHEAD: bool>(
             log2_scale,
             is_ahead: AHEAD,
         };
-        consumer.attend(plan, part);
+        consumer.attend(planned(), part);
     };
+    // Each partition reads how many parts there are: a number from before them would be spilled.
     let [of_consumers, of_producer] = REGISTERS;
     warp_specialize()
         .registers(of_consumers)
         .main(|| attend(0))
         .worker(Warps(4).registers(of_consumers), || attend(1))
         .worker(Warps(1).registers(of_producer), || {
-            maps.load(plan, part, rows.tile, tiles);
+            maps.load(planned(), part, rows.tile, tiles);
         })
         .run();
 }
