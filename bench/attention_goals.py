@@ -77,9 +77,7 @@ def kinds(recorded, listed):
         for depth, goal in wanted:
             cases = [case for case in recorded if case.startswith(f"fp8 d{depth} ")]
             yield f"forward of e4m3, depth {depth}, over {title}", goal, [ratios(recorded[case], "fp8", peer) for case in cases]
-    latent = [[row[0], pair(row[4])] for row in listed["The way to the first step"][0]]
-    ahead = {row[0]: pair(row[4]) for row in listed["Where a step waits, and four ways on"][1]}
-    latent = [[name, ahead.get(name, value)] for name, value in latent]
+    latent = [[row[0], pair(row[4])] for row in listed["A plan for all layers"][0]]
     yield "MLA, the rows of FlashMLA's throughput", 1.03, [value for name, value in latent if int(name.split(" ")[0]) >= 64]
     yield "MLA, 1 x 16384, 128 heads", 2.0, [value for name, value in latent if name.startswith("1 x 16384")]
     yield "MLA, the other small calls", 1.03, [value for name, value in latent if int(name.split(" ")[0]) < 64 and not name.startswith("1 x 16384")]
