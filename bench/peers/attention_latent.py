@@ -74,7 +74,7 @@ def ours(folder, problem, workspace, stem=None, is_planned=True):
     parts = max(1, SMS // tiles)
     sums, lse_of_pieces = workspace
     assert sums.numel() >= (parts + batch - 1) * rows * VALUES
-    numbers = {"batch": batch, "heads": heads, "queries": queries, "row_order": [heads, 1], "table_row": problem.row, "parts": parts, "page_stride": PAGE * DEPTH,
+    numbers = {"batch": batch, "heads": heads, "queries": queries, "row_order": [heads, 1], "table_row": problem.row, "parts": parts, "begins_early": int(not stem.endswith("true")), "page_stride": PAGE * DEPTH,
                "log2_scale": SCALE * math.log2(math.e), "out_strides": [rows * VALUES, VALUES, heads * VALUES]}
     q = problem.q.view(batch, rows, DEPTH)
     buffers = dict(q=q, q_rope=q, cache=problem.cache, cache_rope=problem.cache, cache_rows=problem.cache, out=problem.out, lse=problem.lse, sums=sums,

@@ -314,7 +314,7 @@ impl Attention {
 }
 
 /// Whether a call has so many steps that `AHEAD` is faster: from 8 steps in each of 132 CTAs on, where CTAs share the cache, whose pages are contiguous.
-fn is_ahead<T: DeviceElement>(shape: PlanShape, rows: &View<'_, T>) -> bool {
+pub(super) fn is_ahead<T: DeviceElement>(shape: PlanShape, rows: &View<'_, T>) -> bool {
     let row_tiles = shape.row_tiles();
     let steps = shape.batch * (shape.pages * PAGE).div_ceil(STEP) * row_tiles;
     row_tiles > 1 && steps >= 8 * 132 && rows.place().strides[2] == DEPTHS[0]

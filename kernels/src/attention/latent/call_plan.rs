@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::call::LatentCache;
+use super::call::{LatentCache, is_ahead};
 use super::check::{check_plan, check_planned};
 use super::plan::{check_latent_plan, plan_latent, plan_numbers};
 use crate::attention::call::Attention;
@@ -129,7 +129,14 @@ impl Attention {
     ) -> Result<()> {
         let instance = instance([0, 0], [0, 1], |compiler| plan_latent.compile(compiler));
         let kernel = self.kernel::<(), _>("plan_latent", 0, &instance)?;
-        let arguments = (cache.lengths, plan, shape.batch as i32, shape.pages as i32);
+        let begins_early = !is_ahead(shape, cache.rows);
+        let arguments = (
+            cache.lengths,
+            plan,
+            shape.batch as i32,
+            shape.pages as i32,
+            i32::from(begins_early),
+        );
         kernel.launch(stream, parts, arguments)?;
         Ok(())
     }

@@ -70,7 +70,13 @@ where
     case.launch(
         plan_latent,
         parts,
-        (&of_batch, &plan, batch as i32, sequences.row as i32),
+        (
+            &of_batch,
+            &plan,
+            batch as i32,
+            sequences.row as i32,
+            i32::from(!AHEAD),
+        ),
     )?;
     let row_order = [token_rows as i32, head_rows as i32];
     case.launch(

@@ -137,12 +137,14 @@ impl Plan {
 
 /// The plan of calls of so many parts, for [`decode_latent`](super::kernel::decode_latent) and [`merge_latent`](super::merge::merge_latent): a program for each part. A length counts as
 /// the room of its sequence, `table_row` pages, if it is beyond, and as 0 if it is negative.
+/// The next launch begins beside it where `begins_early` is not 0: all CTAs of a call whose CTAs share the cache should begin together, behind its end.
 #[kernel(warps = 1)]
 pub fn plan_latent(
     #[align(4)] lengths: Ptr<i32>,
     #[align(4)] plan: Ptr<i32>,
     batch: i32,
     table_row: i32,
+    begins_early: i32,
 ) {
     assume((batch > 0) & (table_row > 0));
     let deal = Deal {
@@ -151,7 +153,9 @@ pub fn plan_latent(
         parts: num_programs(0),
         room: table_row * PAGE,
     };
-    launch_dependents();
+    if begins_early != 0 {
+        launch_dependents();
+    }
     launch_wait();
     let plan = Plan {
         numbers: plan,
