@@ -429,6 +429,7 @@ mod tests {
             [320, 1088, 6400],
             "64x80 by clusters of 2x4, A and B exchanged",
         );
+        check([143, 248, 1128], "64x32 by 4 CTAs along K");
         let batched = Need {
             batches: 2,
             ..Need::of_16_bits([275, 4336, 7464])
