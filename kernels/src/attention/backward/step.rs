@@ -64,6 +64,8 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         } else {
             group
         });
+        // Three copies of a step that reads positions spill: what they share takes registers in all. With dropout they are faster nevertheless.
+        let masks_all = W::Modifier::READS_PLACE && !W::Modifier::DROPS;
         tiles.keys_full.wait(0);
         let zeros = |columns: usize| {
             Accumulator::<f32>::zeros([ROWS, columns], Wgmma::new([4, 1], [64, columns, 16]))
@@ -76,18 +78,24 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         for member in range(0, block.members()) {
             let member = block.member(member);
             let [first, end] = block.steps(member);
-            let [from, to] = block.unmasked(member, edges);
-            if W::HAS_TWO_EDGES || !block.is_ordered {
-                for number in range(first, from) {
+            if masks_all {
+                for number in range(first, end) {
                     sums = self.step(member, number, true, sums);
                 }
-            }
-            for number in range(from, to) {
-                sums = self.step(member, number, false, sums);
-            }
-            if W::HAS_TWO_EDGES || block.is_ordered {
-                for number in range(to, end) {
-                    sums = self.step(member, number, true, sums);
+            } else {
+                let [from, to] = block.unmasked(member, edges);
+                if W::HAS_TWO_EDGES || !block.is_ordered {
+                    for number in range(first, from) {
+                        sums = self.step(member, number, true, sums);
+                    }
+                }
+                for number in range(from, to) {
+                    sums = self.step(member, number, false, sums);
+                }
+                if W::HAS_TWO_EDGES || block.is_ordered {
+                    for number in range(to, end) {
+                        sums = self.step(member, number, true, sums);
+                    }
                 }
             }
         }
