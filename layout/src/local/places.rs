@@ -289,8 +289,9 @@ impl Storage {
         Storage { elem_bytes, gaps }
     }
 
-    /// From here on `1 << shift` offsets take so many bytes.
+    /// From here on `1 << shift` offsets take so many bytes, and no padding of longer runs is left out.
     fn close(&mut self, shift: u32, bytes: u32) {
+        self.gaps.retain(|&mut (from, _)| from <= shift);
         let gap = bytes as i32 - self.bytes(1 << shift) as i32;
         if gap != 0 {
             self.gaps.push((shift, gap));

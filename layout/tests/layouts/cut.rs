@@ -286,6 +286,28 @@ fn memory_holds_every_element_and_nothing_else() {
     assert!(count > 60, "{count} layouts fit");
 }
 
+/// Padding of runs that are longer than a buffer stands behind no element of it, and so behind none of several.
+#[test]
+fn buffers_shorter_than_what_is_padded_follow_one_another() {
+    for shared in [
+        "Padded([[8, 8], [256, 8]], [0, 2, 1])",
+        "Padded([[2, 4], [16, 8]], [2, 1, 0])",
+        "Padded([[4, 4]], [2, 1, 0])",
+    ] {
+        let layout: SharedLayout = shared.parse().unwrap();
+        let (block, several) = ([1, 2, 2], [5, 1, 2, 2]);
+        for bytes in [1, 2, 4] {
+            let size = buffer_size(&layout, &block, bytes).unwrap().bytes;
+            let places = Places::new(&layout, &several).unwrap();
+            let storage = Storage::new(&layout, &several, bytes).unwrap();
+            let of = |buffer| storage.bytes(places.offset(&[buffer, 0, 0, 0]));
+            let found: Vec<u32> = (0..5).map(of).collect();
+            let wanted: Vec<u32> = (0..5).map(|buffer| buffer * size).collect();
+            assert_eq!(found, wanted, "{shared}, elements of {bytes} bytes");
+        }
+    }
+}
+
 /// The layouts of TMA and `wgmma`, from their definition: boxes as wide as the swizzle, all rows of one before the next.
 #[test]
 fn swizzled_blocks_lie_as_tma_writes_them() {

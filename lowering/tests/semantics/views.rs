@@ -466,6 +466,29 @@ fn buffers_move_all_at_once() {
     }
 }
 
+/// Padding stands behind 8 elements, and a buffer has 4: no buffer has any.
+#[test]
+fn slices_of_buffers_that_are_shorter_than_what_is_padded() {
+    let registers = || {
+        "Blocked([1, 1], [16, 2], [4, 1], [1, 0])"
+            .parse::<Layout>()
+            .expect("a layout")
+    };
+    for index in [false, true] {
+        let plan = Plan {
+            alloc: vec![3, 2, 2],
+            shared: "Padded([[8, 8], [256, 8]], [1, 0])"
+                .parse()
+                .expect("a layout"),
+            from: registers(),
+            steps: vec![Step::Slice(0, 2, 3), Step::Index(0, index)],
+            to: registers(),
+        };
+        check::<bool>(&plan);
+        check::<f32>(&plan);
+    }
+}
+
 #[test]
 fn slices_of_wide_swizzles_begin_inside_the_pattern() {
     let mut dice = Dice(41);
