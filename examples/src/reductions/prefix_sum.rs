@@ -89,7 +89,11 @@ pub fn prefix_sum<
         let (mut load, mut at) = (loads.start(), totals.start());
         while tile.number() < tiles.count() {
             let slot = loads.consumer_wait(load);
-            let v = elements(slot.tiles, tile.number(), warp_runs::<T>(BLOCK, ADDERS));
+            let v = elements(
+                slot.tiles,
+                tile.number(),
+                contiguous_in_warps::<T>(BLOCK, ADDERS),
+            );
             let total = v.sum(0).scalar();
             load = loads.consumer_release(slot).advance(); // mutate: equivalent(bar.warp.sync): the sum has a barrier
             look_back.publish_sum(tile.number(), total);
@@ -112,7 +116,7 @@ pub fn prefix_sum<
     let scan = || {
         let mut tile = tiles.first(); // mutate: equivalent(bar.warp.sync): as above
         let (mut load, mut at) = (loads.start(), befores.start());
-        let layout = warp_runs::<T>(BLOCK, WARPS);
+        let layout = contiguous_in_warps::<T>(BLOCK, WARPS);
         // The sums of three tiles stay in registers while further ones are scanned: their slots are free before what stands before them is known.
         let none = || Scanned {
             sums: zeros::<T>([BLOCK], layout.clone()),
@@ -158,13 +162,13 @@ pub fn prefix_sum<
         .run();
 }
 
-/// Each warp has a run of a tile, with vectors of 16 bytes to a lane: so warps pass one number each to one another, not one for each vector of a thread.
-fn warp_runs<T: Numeric>(block: usize, warps: usize) -> DistributedLinear {
+/// Each warp owns contiguous elements of a tile, with vectors of 16 bytes to a lane: warps exchange one total each, not one for each vector of a thread.
+fn contiguous_in_warps<T: Numeric>(block: usize, warps: usize) -> DistributedLinear {
     let bits = |from: usize, to: usize| (from.ilog2()..to.ilog2()).map(|bit| [1 << bit]);
     let vector = 16 / size_of::<T>();
-    let (lanes, run) = (32 * vector, block / warps);
-    let registers = bits(1, vector).chain(bits(lanes, run));
-    DistributedLinear::new(registers, bits(vector, lanes), bits(run, block), [])
+    let (lanes, own) = (32 * vector, block / warps);
+    let registers = bits(1, vector).chain(bits(lanes, own));
+    DistributedLinear::new(registers, bits(vector, lanes), bits(own, block), [])
 }
 
 /// A tile that is scanned and waits for the sum of all tiles before, or -1.

@@ -65,31 +65,25 @@ macro_rules! dense {
     };
 }
 
-impl Operand for bf16 {
-    fn dense() -> Dense<Self> {
-        dense! {
-            64, 3, 128, false, true;
-            64, 3, 128, true, true;
-            128, 2, 176, false, true;
-            128, 2, 128, true, true;
-            256, 2, 80, false, false;
-            256, 2, 80, true, false;
+/// Both types have the same tiles.
+macro_rules! operands {
+    ($($ty:ty),*) => {$(
+        impl Operand for $ty {
+            fn dense() -> Dense<Self> {
+                dense! {
+                    64, 3, 128, false, true;
+                    64, 3, 128, true, true;
+                    128, 2, 176, false, true;
+                    128, 2, 128, true, true;
+                    256, 2, 80, false, false;
+                    256, 2, 80, true, false;
+                }
+            }
         }
-    }
+    )*};
 }
 
-impl Operand for f16 {
-    fn dense() -> Dense<Self> {
-        dense! {
-            64, 3, 128, false, true;
-            64, 3, 128, true, true;
-            128, 2, 176, false, true;
-            128, 2, 128, true, true;
-            256, 2, 80, false, false;
-            256, 2, 80, true, false;
-        }
-    }
-}
+operands!(bf16, f16);
 
 macro_rules! masked {
     ($($d:literal, $dv:literal, $groups:literal, $keys:literal, $turns:literal, $pack:literal;)*) => {

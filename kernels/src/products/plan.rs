@@ -445,31 +445,32 @@ mod tests {
             precision: Precision::Tf32x3,
             ..Need::of_16_bits(size)
         };
-        let starts = |size, expected: &str| {
+        for (size, expected) in [
+            (
+                [16, 4096, 4096],
+                "128x16 by three products of tf32 in parts along K, A and B exchanged, 128 CTAs",
+            ),
+            (
+                [16, 28672, 4096],
+                "128x16 by three products of tf32, A and B exchanged, 112 CTAs",
+            ),
+            (
+                [512, 512, 16384],
+                "128x128 by three products of tf32 in parts along K, 128 CTAs",
+            ),
+            (
+                [4096, 4096, 4096],
+                "128x128 by three products of tf32 in turns, 128 CTAs",
+            ),
+            // An exchange takes longer than what is divided.
+            (
+                [64, 64, 64],
+                "128x16 by three products of tf32, A and B exchanged, 4 CTAs",
+            ),
+        ] {
             let plan = Plan::best(&need(size)).to_string();
             assert!(plan.starts_with(expected), "{size:?}: {plan}");
-        };
-        starts(
-            [16, 4096, 4096],
-            "128x16 by three products of tf32 in parts along K, A and B exchanged, 128 CTAs",
-        );
-        starts(
-            [16, 28672, 4096],
-            "128x16 by three products of tf32, A and B exchanged, 112 CTAs",
-        );
-        starts(
-            [512, 512, 16384],
-            "128x128 by three products of tf32 in parts along K, 128 CTAs",
-        );
-        starts(
-            [4096, 4096, 4096],
-            "128x128 by three products of tf32 in turns, 128 CTAs",
-        );
-        // An exchange takes longer than what is divided.
-        starts(
-            [64, 64, 64],
-            "128x16 by three products of tf32, A and B exchanged, 4 CTAs",
-        );
+        }
         let rounded = Plan::all(&Need::of_16_bits([16, 4096, 4096]));
         let is_precise = |plan: &Plan| plan.to_string().contains("three products");
         assert!(!rounded.iter().any(is_precise));

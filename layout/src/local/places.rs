@@ -289,7 +289,7 @@ impl Storage {
         Storage { elem_bytes, gaps }
     }
 
-    /// From here on `1 << shift` offsets take so many bytes, and no padding of longer runs is left out.
+    /// From here on `1 << shift` offsets take so many bytes, and padding at intervals longer than that does not occur.
     fn close(&mut self, shift: u32, bytes: u32) {
         self.gaps.retain(|&mut (from, _)| from <= shift);
         let gap = bytes as i32 - self.bytes(1 << shift) as i32;

@@ -286,7 +286,7 @@ fn memory_holds_every_element_and_nothing_else() {
     assert!(count > 60, "{count} layouts fit");
 }
 
-/// Padding of runs that are longer than a buffer stands behind no element of it, and so behind none of several.
+/// Padding at intervals longer than a buffer stands behind none of its elements, and so behind none of several buffers.
 #[test]
 fn buffers_shorter_than_what_is_padded_follow_one_another() {
     for shared in [

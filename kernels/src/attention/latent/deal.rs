@@ -116,7 +116,7 @@ impl Deal {
             let numbers = [sequence, part - 1 + sequence, count];
             store(plan.of_cuts() + of.cut * CUT_NUMBERS, numbers);
         }
-        // What the merge reads before it knows how many there are.
+        // What the merge reads before it has read how many there are.
         if part >= of.cuts {
             store(plan.of_cuts() + part * CUT_NUMBERS, [scalar(0); 3]);
         }
