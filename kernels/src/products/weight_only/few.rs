@@ -161,13 +161,16 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
         for fill in range(part, cdiv(steps - rank, ctas)).step(parts) {
             let stage = pipeline.consumer_wait(pipeline.of_fill(fill));
             let tiles = stage.tiles;
+            let mut done = Some(std::mem::replace(&mut before, stage.hold()));
             for (along, weights) in tiles.decoded(shape, group, of_rows, columns) {
                 let x = tiles.x.slice(1, along..along + format.width());
                 // Registers of weights are decoded into again when what is multiplied from them has completed.
                 acc = acc.mma(weights, x.transpose()).wait(1);
+                // So has the last product of the stage before: held until this stage ends, it would leave few to be loaded, and none where there are twice as many as parts.
+                if let Some(done) = done.take() {
+                    pipeline.consumer_release_when(fill >= parts, done);
+                }
             }
-            let done = std::mem::replace(&mut before, stage.hold());
-            pipeline.consumer_release_when(fill >= parts, done);
         }
         let row = (first + group) * STRIP;
         halves.add(worker, acc.wait_all(), |sums| {

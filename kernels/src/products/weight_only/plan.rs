@@ -7,7 +7,7 @@ use super::format::{STEP, STRIP, WeightFormat};
 use super::many::{DEPTH, ManyWeights};
 use crate::products::dense::ManyTile;
 use crate::products::instances::Instance;
-use crate::products::plan::{MULTIPROCESSORS, Need, Plan};
+use crate::products::plan::{MULTIPROCESSORS, Need, Plan, resident};
 
 const fn few([ctas, groups, parts, columns, stages]: [usize; 5]) -> FewWeights {
     FewWeights {
@@ -20,7 +20,7 @@ const fn few([ctas, groups, parts, columns, stages]: [usize; 5]) -> FewWeights {
 }
 
 /// The tiles that calls choose from.
-pub const FEW: [FewWeights; 20] = [
+pub const FEW: [FewWeights; 22] = [
     few([1, 2, 2, 8, 16]),
     few([2, 2, 2, 8, 16]),
     few([4, 2, 2, 8, 8]),
@@ -33,14 +33,16 @@ pub const FEW: [FewWeights; 20] = [
     few([1, 1, 4, 16, 16]),
     few([2, 1, 4, 16, 16]),
     few([4, 1, 2, 16, 8]),
-    few([1, 2, 2, 32, 8]),
-    few([2, 2, 2, 32, 8]),
-    few([4, 2, 2, 32, 8]),
-    few([1, 1, 4, 32, 8]),
-    few([2, 1, 4, 32, 8]),
-    few([1, 2, 2, 64, 4]),
-    few([2, 2, 2, 64, 4]),
-    few([4, 2, 2, 64, 4]),
+    few([1, 2, 2, 32, 16]),
+    few([2, 2, 2, 32, 16]),
+    few([4, 2, 2, 32, 16]),
+    few([1, 1, 4, 32, 16]),
+    few([2, 1, 4, 32, 16]),
+    few([1, 2, 2, 64, 16]),
+    few([2, 2, 1, 64, 16]),
+    few([4, 2, 2, 64, 16]),
+    few([1, 1, 4, 64, 16]),
+    few([2, 1, 2, 64, 16]),
 ];
 
 const fn many([groups, columns, stages]: [usize; 3]) -> ManyWeights {
@@ -151,13 +153,13 @@ impl WeightPlan {
         let ctas = |tile: &FewWeights| grid_of(*tile, [m, n]).iter().product::<usize>();
         let fits = |tile: &FewWeights| {
             let has_steps = k.div_ceil(STEP) / tile.ctas >= LEAST_STEPS;
-            tile.ctas == 1 || (ctas(tile) <= MULTIPROCESSORS && has_steps)
+            tile.ctas == 1 || (ctas(tile) <= resident(tile.ctas) && has_steps)
         };
         let work = |tile: &FewWeights| {
             let waves = ctas(tile).div_ceil(MULTIPROCESSORS);
             let blocks = tile.groups * k.div_ceil(STEP).div_ceil(tile.ctas);
-            // 32 columns and more are added faster by two CTAs than by four warpgroups of one: 15.2 and 18.8 us at 32x8192x8192.
-            let joined = if columns < 32 { tile.ctas } else { tile.parts };
+            // Sums of 64 columns take the room of stages: 18.5 us by two CTAs of a warpgroup a strip, 20.8 by one of four at 64x8192x8192.
+            let joined = if columns < 64 { tile.ctas } else { tile.parts };
             (waves * blocks, waves, joined)
         };
         let tile = of_width.filter(fits).min_by_key(work);
@@ -273,11 +275,16 @@ mod tests {
         );
         check(
             [32, 8192, 8192],
-            "int4_of_128: 128x32 by 2 CTAs along K, 128 CTAs, 11.9 us",
+            "int4_of_128: 64x32 by 1 CTAs along K, 128 CTAs, 11.9 us",
         );
         check(
             [64, 8192, 8192],
             "int4_of_128: 128x64 by 2 CTAs along K, 128 CTAs, 12.1 us",
+        );
+        // 128 CTAs in clusters of 4 would take two waves.
+        check(
+            [64, 4096, 14336],
+            "int4_of_128: 64x64 by 2 CTAs along K, 128 CTAs, 11.2 us",
         );
         check(
             [1, 14336, 4096],
