@@ -102,6 +102,9 @@ fn dense([m, n, k]: [usize; 3], turned: bool) {
 fn products_of_any_strides_and_sizes() {
     for size in [
         [40, 24, 256],
+        // A pair whose tiles are one above the other, and a pair that shares the steps along K.
+        [70, 40, 256],
+        [40, 24, 8000],
         [3, 200, 130],
         [1, 1, 1],
         [0, 8, 16],

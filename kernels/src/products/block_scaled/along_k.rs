@@ -66,7 +66,7 @@ pub fn row_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
 ) {
     let tile = form.tile;
     let [rows, columns] = tile.shape();
-    let factors = Factors::alloc([a, b], a_scales, Some(b_scales), tile.stages);
+    let factors = Factors::alloc([a, b], a_scales, Some(b_scales), tile);
     let mainloop = Mainloop::new(factors, scalar(0), tile);
     let turns = Turns::of_warpgroups(tile.groups).with_buffers(tile.buffers(size_of::<O>()));
     let epilogue = EpilogueStore::alloc(c, turns);

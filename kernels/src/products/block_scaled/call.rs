@@ -7,8 +7,9 @@ use tilekit::prelude::*;
 use super::along_k::AlongForm;
 use super::check::{Call, Kind, Scaled};
 use super::dense::block_scaled;
+use super::few_tiles::{FewScaledTile, block_scaled_few_tiles};
 use super::grouped::GroupedForm;
-use super::plan::best;
+use super::plan::{ScaledPlan, best};
 use crate::handles::handles;
 use crate::products::call::{Products, Which};
 use crate::products::check::View;
@@ -20,6 +21,7 @@ use crate::products::operands::{InRows, Role};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::products) enum ScaledWhich {
     Dense(super::ScaledTile),
+    Few(FewScaledTile),
     Grouped(GroupedForm),
     AlongK(AlongForm),
     /// Rows of a block that is quantised.
@@ -31,6 +33,16 @@ type DenseHandles<T, O> = handles! {
     a b: TensorMap<T>,
     a_scales: TensorMap<f32>,
     c: TensorMap<O>,
+    b_scales: Ptr<f32>,
+    b_scales_of_columns b_scales_of_steps m n k: Scalar<i32>,
+};
+
+/// The parameters of `block_scaled_few_tiles`.
+type FewHandles<T, O> = handles! {
+    a b: TensorMap<T>,
+    a_scales: TensorMap<f32>,
+    out: Ptr<O>,
+    pitch: Scalar<i32>,
     b_scales: Ptr<f32>,
     b_scales_of_columns b_scales_of_steps m n k: Scalar<i32>,
 };
@@ -100,18 +112,35 @@ impl Products {
             return self.copy(stream, None, (c.source(), call.result));
         }
         let places = self.places(stream, &call, [a, b], (c, false))?;
-        let (tile, programs) = best(call.size, 1);
-        let key = (
-            TypeId::of::<(T, O)>(),
-            Which::Scaled(ScaledWhich::Dense(tile)),
-        );
+        match best(call.size) {
+            ScaledPlan::Many(tile, programs) => {
+                self.launch_many(stream, &call, [a, b], (c, &places), (tile, programs))?;
+            }
+            ScaledPlan::Few(tile, grid) => {
+                self.launch_few(stream, &call, [a, b], (c, &places), (tile, grid))?;
+            }
+        }
+        self.copy_back(stream, &places.result, (c.source(), call.result))
+    }
+
+    /// Launches `block_scaled`.
+    fn launch_many<T: Operand<Sum = f32>, O: ResultOf<T>>(
+        &self,
+        stream: &Stream,
+        call: &Call,
+        [a, b]: [Scaled<'_, T>; 2],
+        (c, places): (&View<'_, O>, &Places<T, O>),
+        (tile, programs): (super::ScaledTile, usize),
+    ) -> Result<()> {
+        let which = Which::Scaled(ScaledWhich::Dense(tile));
+        let key = (TypeId::of::<(T, O)>(), which);
         let kernel = self.kernel::<DenseHandles<T, O>>(key, || {
             fixed(block_scaled::<T, O>, tile).compile(self.compiler())
         })?;
-        let [of_steps, of_columns] = along(&call);
+        let ([of_steps, of_columns], [m, n, k]) = (along(call), call.size);
         kernel.launch(
             stream,
-            self.programs(programs),
+            self.programs_of(programs, tile.ctas()),
             (
                 places.factors[0].view(a.values.source()),
                 places.factors[1].view(b.values.source()),
@@ -125,7 +154,42 @@ impl Products {
                 k as i32,
             ),
         )?;
-        self.copy_back(stream, &places.result, (c.source(), call.result))
+        Ok(())
+    }
+
+    /// Launches `block_scaled_few_tiles`.
+    fn launch_few<T: Operand<Sum = f32>, O: ResultOf<T>>(
+        &self,
+        stream: &Stream,
+        call: &Call,
+        [a, b]: [Scaled<'_, T>; 2],
+        (c, places): (&View<'_, O>, &Places<T, O>),
+        (tile, grid): (FewScaledTile, [usize; 2]),
+    ) -> Result<()> {
+        let which = Which::Scaled(ScaledWhich::Few(tile));
+        let key = (TypeId::of::<(T, O)>(), which);
+        let kernel = self.kernel::<FewHandles<T, O>>(key, || {
+            fixed(block_scaled_few_tiles::<T, O>, tile).compile(self.compiler())
+        })?;
+        let ([of_steps, of_columns], [m, n, k]) = (along(call), call.size);
+        kernel.launch(
+            stream,
+            grid,
+            (
+                places.factors[0].view(a.values.source()),
+                places.factors[1].view(b.values.source()),
+                places.a_scales.view(a.scales.source()),
+                &places.result.view(c.source()),
+                places.result.place.strides[0] as i32,
+                b.scales,
+                of_columns,
+                of_steps,
+                m as i32,
+                n as i32,
+                k as i32,
+            ),
+        )?;
+        Ok(())
     }
 
     /// Matrices where they are, or copies; of C if it is read too.
@@ -157,10 +221,15 @@ impl Products {
 
     /// The emulator has some threads, not 132.
     pub(in crate::products) fn programs(&self, on_gpu: usize) -> usize {
+        self.programs_of(on_gpu, 1)
+    }
+
+    /// The same in clusters of so many.
+    pub(super) fn programs_of(&self, on_gpu: usize, ctas: usize) -> usize {
         if self.device().is_cuda() {
             on_gpu
         } else {
-            on_gpu.min(3)
+            on_gpu.min(3 * ctas)
         }
     }
 }

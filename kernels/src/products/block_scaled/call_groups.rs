@@ -8,13 +8,12 @@ use tilekit::prelude::*;
 use super::call::{ScaledWhich, along};
 use super::check::{Call, Kind, Scaled, check_numbers, check_offsets};
 use super::grouped::{GroupedForm, block_scaled_grouped};
-use super::plan::best;
+use super::plan::best_of_groups;
 use crate::handles::handles;
 use crate::products::call::{Products, Which};
 use crate::products::check::View;
 use crate::products::error::{Result, expect};
 use crate::products::factor::{Operand, ResultOf};
-use crate::products::plan::MULTIPROCESSORS;
 
 /// Which rows of A and C each group has.
 #[derive(Clone, Copy)]
@@ -92,7 +91,7 @@ impl Products {
             "at least 1: groups are found by the kernel",
         )?;
         let places = self.places(stream, &call, [a, b], (c, true))?;
-        let (tile, _) = best([m.div_ceil(groups), n, k], groups);
+        let (tile, programs) = best_of_groups([m, n, k], groups);
         let form = GroupedForm { tile, is_counted };
         let key = (
             TypeId::of::<(T, O)>(),
@@ -102,13 +101,10 @@ impl Products {
             fixed(block_scaled_grouped::<T, O>, form).compile(self.compiler())
         })?;
         let [of_steps, of_columns] = along(&call);
-        let [of_tile, wide] = tile.shape();
-        // Each group may end with a tile of one row.
-        let tiles = (m.div_ceil(of_tile) + groups) * n.div_ceil(wide);
         let out = places.result.view(c.source());
         kernel.launch(
             stream,
-            self.programs(tiles.min(MULTIPROCESSORS)),
+            self.programs_of(programs, tile.ctas()),
             (
                 places.factors[0].view(a.values.source()),
                 places.factors[1].view_of_all(b.values.source()),

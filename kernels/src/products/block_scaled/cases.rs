@@ -4,31 +4,33 @@ use tilekit::prelude::*;
 
 use super::dense::block_scaled;
 use super::plan::TILES;
-use super::tile::{BLOCK, Overlap, ScaledTile};
+use super::tile::{BLOCK, Overlap, ScaledTile, Shared};
 use crate::products::factor::{Operand, ResultOf, unit};
 
 /// The tensors of a product. Rows begin at multiples of 16 bytes.
-struct Scaled<T, O> {
-    size: [usize; 3],
-    a: Input<T>,
-    b: Input<T>,
-    a_scales: Input<f32>,
-    b_scales: Input<f32>,
-    c: Output<O>,
+pub(super) struct Scaled<T, O> {
+    pub(super) size: [usize; 3],
+    pub(super) a: Input<T>,
+    pub(super) b: Input<T>,
+    pub(super) a_scales: Input<f32>,
+    pub(super) b_scales: Input<f32>,
+    pub(super) c: Output<O>,
 }
 
-/// The tiles that calls choose from, and one whose warpgroups take turns.
+/// The tiles that calls choose from, one whose warpgroups take turns, one of several parts whose pairs share columns, and that of pairs for groups.
 pub(super) fn tiles() -> Vec<ScaledTile> {
     let in_turns = ScaledTile {
         overlap: Overlap::Turns(64),
         ..TILES[2].0
     };
     let chosen = TILES.iter().map(|(tile, _)| *tile);
-    chosen.chain([in_turns]).collect()
+    let of_parts = TILES[3].0.sharing(Shared::Columns);
+    let of_groups = TILES[0].0.sharing(Shared::Columns);
+    chosen.chain([in_turns, of_parts, of_groups]).collect()
 }
 
 impl<T: Operand<Sum = f32>, O: ResultOf<T>> Scaled<T, O> {
-    fn new(case: &mut Case) -> Self {
+    pub(super) fn new(case: &mut Case) -> Self {
         let size @ [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
         let depth = k.next_multiple_of(unit::<T>());
         let steps = k.div_ceil(BLOCK);
@@ -45,17 +47,18 @@ impl<T: Operand<Sum = f32>, O: ResultOf<T>> Scaled<T, O> {
     fn launch(&self, case: &mut Case, tile: ScaledTile) -> CaseResult {
         let [m, n, k] = self.size;
         let depth = k.next_multiple_of(unit::<T>());
-        let [rows, columns] = tile.shape();
-        let programs = (m.div_ceil(rows) * n.div_ceil(columns)).clamp(1, 132);
-        let programs = if m * n < 1 << 20 {
-            programs.min(2)
+        let ([rows, columns], ctas) = (tile.of_cluster(), tile.ctas());
+        let clusters = (m.div_ceil(rows) * n.div_ceil(columns)).clamp(1, 132 / ctas);
+        // Fewer than tiles, at small sizes too.
+        let clusters = if m * n < 1 << 20 {
+            clusters.min(2)
         } else {
-            programs
+            clusters
         };
         let steps = k.div_ceil(BLOCK);
         case.launch(
             fixed(block_scaled::<T, O>, tile),
-            programs,
+            clusters * ctas,
             (
                 self.a.view().with_shape([m, k]).with_strides([depth, 1]),
                 self.b.view().with_shape([n, k]).with_strides([depth, 1]),
@@ -78,7 +81,7 @@ impl<T: Operand<Sum = f32>, O: ResultOf<T>> Scaled<T, O> {
     }
 
     /// The product in f64 of what was scaled first.
-    fn reference(&self) -> Vec<f64> {
+    pub(super) fn reference(&self) -> Vec<f64> {
         let [m, n, k] = self.size;
         let of_b =
             |row: usize| rows_in_f64(&self.b, row, k, &|step| self.b_scales[[row / BLOCK, step]]);
@@ -130,10 +133,10 @@ fn product<T: Operand<Sum = f32>, O: ResultOf<T>>(case: &mut Case) -> CaseResult
 }
 
 #[case(sizes(
-    m = [200, 260, 200, 300, 200, 100, 200],
-    n = [264, 264, 392, 264, 136, 72, 392],
-    k = [656, 656, 656, 272, 656, 128, 16],
-    tile = [0, 1, 2, 3, 4, 5, 6]
+    m = [200, 260, 200, 300, 200, 100, 260, 200, 200, 520],
+    n = [264, 264, 392, 264, 136, 72, 520, 136, 392, 136],
+    k = [656, 656, 656, 272, 656, 128, 900, 2000, 16, 656],
+    tile = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 ))]
 fn product_block_scaled_e4m3(case: &mut Case) -> CaseResult {
     product::<E4m3, bf16>(case)

@@ -2,20 +2,20 @@
 
 use tilekit::prelude::*;
 
-use super::factors::{BlockScales, Factors};
+use super::factors::{BlockScales, Factors, Maps};
 use super::mainloop::Mainloop;
+use super::order::ScaledTiles;
 use super::tile::{BLOCK, ScaledTile};
-use crate::products::dense::rows_of_group;
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::form::swizzle_of;
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ`, where the elements of A count times `a_scales[k / 128, m]` and those of B times the scale of their block of 128 by 128, at
 /// `b_scales + n / 128 * b_scales_of_columns + k / 128 * b_scales_of_steps`.
-#[kernel(warps = 4, min_ctas_per_sm = 1)]
+#[kernel(warps = 4, cluster = tile.ctas(), min_ctas_per_sm = 1)]
 pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
     #[fixed] tile: ScaledTile,
-    #[block([tile.shape()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
-    #[block([tile.columns, BLOCK], Nvmma::B128)] b: TensorMap<T>,
+    #[block([tile.shares()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
+    #[block([tile.shares()[1], BLOCK], Nvmma::B128)] b: TensorMap<T>,
     #[block([1, tile.shape()[0]], Nvmma::PLAIN)] a_scales: TensorMap<f32>,
     #[block([tile.rows, tile.columns], swizzle_of::<O>(tile.columns))] c: TensorMap<O>,
     #[readonly]
@@ -27,12 +27,12 @@ pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
     n: i32,
     k: i32,
 ) {
-    let [rows, columns] = tile.shape();
-    let factors = Factors::alloc([a, b], a_scales, None, tile.stages);
+    launch_dependents();
+    let factors = Factors::alloc([a, b], a_scales, None, tile);
     let mainloop = Mainloop::new(factors, steps_along(k, BLOCK), tile);
     let turns = Turns::of_warpgroups(tile.groups).with_buffers(tile.buffers(size_of::<O>()));
     let epilogue = EpilogueStore::alloc(c, turns);
-    let tiles = GroupedRows::new([m, n], [rows, columns], rows_of_group([rows, columns]));
+    let tiles = ScaledTiles::new([m, n], tile);
     let blocks = BlockScales {
         at: b_scales,
         of_columns: b_scales_of_columns,
@@ -41,11 +41,13 @@ pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
     };
 
     let multiply = |group: usize| {
+        // Scales of B may be of the launch before.
+        launch_wait();
         let (mut at, mut turn) = (mainloop.pipeline.start(), epilogue.start());
         mainloop.begin(group);
         for number in tiles.of_program() {
-            let [_, column] = tiles.place(number);
-            let (sums, next) = mainloop.of_blocks(group, at, blocks, column * columns);
+            let [_, column] = tiles.first(number);
+            let (sums, next) = mainloop.of_blocks(group, at, blocks, column);
             at = next;
             turn = epilogue.fill_by(group, turn, |buffer| mainloop.store(&sums, buffer));
         }
@@ -54,24 +56,22 @@ pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
     let store = |group: usize| {
         let mut turn = epilogue.start();
         for number in tiles.of_program() {
-            let [row, column] = tiles.place(number);
-            let row = row * rows + group * tile.rows;
-            turn = epilogue.store(group, turn, c, [row, column * columns]);
+            let [row, column] = tiles.first(number);
+            turn = epilogue.store(group, turn, c, [row + group * tile.rows, column]);
         }
     };
     let load = || {
-        let mut at = mainloop.pipeline.start();
+        launch_wait();
+        let (mut at, maps) = (mainloop.pipeline.start(), Maps { a, b, a_scales });
         for number in tiles.of_program() {
-            let [row, column] = tiles.place(number);
+            let first = tiles.first(number);
             for step in range(0, mainloop.steps) {
                 let stage = mainloop.pipeline.producer_acquire(at);
-                let tiles = stage.tiles;
-                a.load([row * rows, step * BLOCK], tiles.a, stage.full);
-                b.load([column * columns, step * BLOCK], tiles.b, stage.full);
-                a_scales.load([step, row * rows], tiles.a_scales, stage.full);
+                maps.load(tile.shared, (stage.tiles, stage.full), first, None, step);
                 at = mainloop.pipeline.commit(stage).advance();
             }
         }
+        mainloop.end_of_loads(at);
     };
     let [of_consumers, of_others] = tile.registers();
     warp_specialize()

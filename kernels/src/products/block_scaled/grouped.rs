@@ -4,10 +4,10 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::factors::{BlockScales, Factors};
+use super::factors::{BlockScales, Factors, Maps};
 use super::mainloop::Mainloop;
+use super::order::{first_of_cta, rows_of_order};
 use super::tile::{BLOCK, ScaledTile};
-use crate::products::dense::rows_of_group;
 use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::form::swizzle_of;
 use crate::products::grouped::RowsOfGroup;
@@ -31,11 +31,11 @@ impl fmt::Display for GroupedForm {
 /// `C[r, :] = A[r, :] · B[g]ᵀ` for the rows `r` of each group `g`: from `rows[g]` to `rows[g + 1]`, or the first `rows[g]` of the `m / groups` that each has room
 /// for. A is `[M, K]` with scales `[K / 128, M]`, B is `[groups, N, K]` with a scale for each block of 128 by 128, which lie as those of
 /// [`block_scaled`](super::dense::block_scaled); those of a group begin `b_scales_of_group` numbers after those of the group before. Rows of C begin every `pitch` elements at `out`, which is `c`.
-#[kernel(warps = 4, min_ctas_per_sm = 1)]
+#[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
 pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T>>(
     #[fixed] form: GroupedForm,
-    #[block([form.tile.shape()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
-    #[block([1, form.tile.columns, BLOCK], Nvmma::B128)] b: TensorMap<T>,
+    #[block([form.tile.shares()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
+    #[block([1, form.tile.shares()[1], BLOCK], Nvmma::B128)] b: TensorMap<T>,
     #[block([1, form.tile.shape()[0]], Nvmma::PLAIN)] a_scales: TensorMap<f32>,
     #[block([form.tile.rows, form.tile.columns], swizzle_of::<O>(form.tile.columns))] c: TensorMap<
         O,
@@ -56,28 +56,30 @@ pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T>>(
     n: i32,
     k: i32,
 ) {
+    launch_dependents();
     let tile = form.tile;
-    let [rows_of_tile, columns] = tile.shape();
-    let factors = Factors::alloc([a, b], a_scales, None, tile.stages);
+    let of_cluster = tile.of_cluster();
+    let factors = Factors::alloc([a, b], a_scales, None, tile);
     let mainloop = Mainloop::new(factors, steps_along(k, BLOCK), tile);
     let staging = Smem::<O>::alloc(c.block().with_inserted(0, tile.groups), c.layout());
     let tiles = if form.is_counted {
-        RaggedTiles::of_counts(rows, [groups, m / groups], n, tile.shape())
+        RaggedTiles::of_counts(rows, [groups, m / groups], n, of_cluster)
     } else {
-        RaggedTiles::new(rows, groups, n, tile.shape())
+        RaggedTiles::new(rows, groups, n, of_cluster)
     };
     // TMA loads scales of rows.
-    let tiles = tiles.aligned(unit::<f32>());
+    let tiles = tiles.aligned(unit::<f32>()).of_cluster(tile.ctas());
     // The first row and column of a tile.
     let place = |tile: RaggedTile| {
         let rows = tile.end_row() - tile.first_row();
-        let block = [rows_of_tile, columns];
-        let order = GroupedRows::new([rows, n], block, rows_of_group(block));
-        let [row, column] = order.place(tile.number());
-        [tile.first_row() + row * rows_of_tile, column * columns]
+        let order = GroupedRows::new([rows, n], of_cluster, rows_of_order(form.tile));
+        let [row, column] = first_of_cta(form.tile, order.place(tile.number()));
+        [tile.first_row() + row, column]
     };
 
     let multiply = |part: usize| {
+        // Rows of groups may be of the launch before.
+        launch_wait();
         let staging = staging.index(part);
         let (mut at, mut now) = (mainloop.pipeline.start(), tiles.start());
         mainloop.begin(part);
@@ -101,26 +103,26 @@ pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T>>(
                 end: [minimum(now.end_row(), m), n],
             };
             let first = row + part * tile.rows;
-            of_group.store([first, column], [tile.rows, columns], staging);
+            of_group.store([first, column], [tile.rows, tile.columns], staging);
             now = tiles.next(now);
         }
         mainloop.end(part);
         tma_store_wait_read(0);
     };
     let load = || {
+        launch_wait();
         let (mut at, mut now) = (mainloop.pipeline.start(), tiles.start());
+        let maps = Maps { a, b, a_scales };
         while now.group() < groups {
-            let [row, column] = place(now);
+            let (first, group) = (place(now), Some(now.group()));
             for step in range(0, mainloop.steps) {
                 let stage = mainloop.pipeline.producer_acquire(at);
-                let tiles = stage.tiles;
-                a.load([row, step * BLOCK], tiles.a, stage.full);
-                b.load([now.group(), column, step * BLOCK], tiles.b, stage.full);
-                a_scales.load([step, row], tiles.a_scales, stage.full);
+                maps.load(tile.shared, (stage.tiles, stage.full), first, group, step);
                 at = mainloop.pipeline.commit(stage).advance();
             }
             now = tiles.next(now);
         }
+        mainloop.end_of_loads(at);
     };
     let [of_consumers, of_others] = tile.registers();
     warp_specialize()

@@ -99,16 +99,16 @@ fn product(case: &mut Case) -> CaseResult {
         is_counted: groups.is_counted,
     };
     let b_view = b.view().with_shape([count, n, k]);
-    let [tile_rows, tile_columns] = tile.shape();
+    let ([tile_rows, tile_columns], ctas) = (tile.of_cluster(), tile.ctas());
     let all = (m.div_ceil(tile_rows) + count) * n.div_ceil(tile_columns);
-    // Fewer programs than tiles, at small sizes too.
-    let programs = if m < 8192 { all.min(3) } else { all.min(132) };
+    // Fewer clusters than tiles, at small sizes too.
+    let clusters = all.min(if m < 8192 { 3 } else { 132 / ctas });
     if groups.is_counted {
         clear(case, &c, [m, pitch])?;
     }
     case.launch(
         fixed(block_scaled_grouped::<E4m3, bf16>, form),
-        programs,
+        clusters * ctas,
         (
             a.view().with_shape([m, k]).with_strides([depth, 1]),
             b_view.with_strides([n * depth, depth, 1]),
@@ -162,18 +162,18 @@ fn product(case: &mut Case) -> CaseResult {
 }
 
 #[case(sizes(
-    groups = [1, 5, 32, 3, 4],
-    n = [136, 264, 8, 392, 200],
-    k = [128, 400, 144, 272, 16],
-    rows = [0, 0, 1, 0, 7],
-    room = [0, 0, 0, 0, 0],
-    tile = [0, 1, 2, 3, 6]
+    groups = [1, 5, 32, 3, 4, 5, 4, 3, 5],
+    n = [136, 264, 8, 392, 200, 392, 264, 136, 200],
+    k = [128, 400, 144, 272, 16, 400, 700, 272, 656],
+    rows = [0, 0, 1, 0, 7, 0, 1, 0, 0],
+    room = [0, 0, 0, 0, 0, 0, 0, 0, 0],
+    tile = [0, 1, 2, 3, 8, 6, 7, 9, 10]
 ))]
 fn product_block_scaled_grouped_e4m3(case: &mut Case) -> CaseResult {
     product(case)
 }
 
-#[case(sizes(groups = [4, 3], n = [136, 264], k = [272, 400], rows = [0, 0], room = [200, 128], tile = [3, 0]))]
+#[case(sizes(groups = [4, 3, 3], n = [136, 264, 392], k = [272, 400, 272], rows = [0, 0, 0], room = [200, 128, 256], tile = [3, 0, 6]))]
 fn product_block_scaled_counted_e4m3(case: &mut Case) -> CaseResult {
     product(case)
 }

@@ -14,6 +14,9 @@ pub(super) struct Mainloop<T> {
     pub(super) pipeline: Pipeline<Factors<T>>,
     pub(super) steps: Scalar<i32>,
     pub(super) tile: ScaledTile,
+    /// CTAs of a cluster that share all steps along K.
+    ctas: usize,
+    all_steps: Scalar<i32>,
     turns: Option<NamedTurns<2>>,
 }
 
@@ -23,13 +26,19 @@ pub(super) type Sums = Vec<Tensor<f32>>;
 impl<T: Operand<Sum = f32>> Mainloop<T> {
     #[track_caller]
     pub(super) fn new(factors: Factors<T>, steps: Scalar<i32>, tile: ScaledTile) -> Self {
-        let consumers = Consumers::warpgroups(tile.groups);
+        let consumers = Consumers::warpgroups(tile.groups).of_ctas(tile.ctas());
         let pipeline = Pipeline::new(factors, Producers::Tma, consumers);
+        if tile.ctas() > 1 {
+            // The other arrives at its mbarriers.
+            cluster_barrier_relaxed();
+        }
         let in_turns = matches!(tile.overlap, Overlap::Turns(_));
         Mainloop {
             pipeline,
             steps,
             tile,
+            ctas: 1,
+            all_steps: steps,
             turns: in_turns.then(|| NamedTurns::new(128)),
         }
     }
@@ -37,6 +46,40 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
     /// The same of so many steps.
     pub(super) fn with_steps(self, steps: Scalar<i32>) -> Self {
         Mainloop { steps, ..self }
+    }
+
+    /// The steps of this CTA among `ctas` of a cluster, at least one: a step behind the last multiplies zeros.
+    #[track_caller]
+    pub(super) fn divided(self, ctas: usize) -> Self {
+        if ctas == 1 {
+            return self;
+        }
+        let steps = maximum((self.steps + (ctas - 1) - cluster_rank()) / ctas, 1);
+        Mainloop {
+            steps,
+            ctas,
+            ..self
+        }
+    }
+
+    /// The step along K of that number.
+    #[track_caller]
+    pub(super) fn step(self, number: Scalar<i32>) -> Scalar<i32> {
+        if self.ctas == 1 {
+            number
+        } else {
+            number * self.ctas + cluster_rank()
+        }
+    }
+
+    /// The step along K whose scales count for the products of that number.
+    #[track_caller]
+    fn step_of_scales(self, number: Scalar<i32>) -> Scalar<i32> {
+        if self.ctas == 1 {
+            number
+        } else {
+            minimum(self.step(number), self.all_steps - 1)
+        }
     }
 
     /// Before the first tile of a warpgroup.
@@ -52,6 +95,14 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
     pub(super) fn end(self, group: usize) {
         if let Some(turns) = self.turns.filter(|_| group == 0) {
             turns.wait(0);
+        }
+    }
+
+    /// Behind the last load: a CTA does not end before the other has released what both loaded.
+    #[track_caller]
+    pub(super) fn end_of_loads(self, at: PipelineState) {
+        if self.tile.ctas() > 1 {
+            self.pipeline.producer_tail(at);
         }
     }
 
@@ -262,8 +313,8 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
         column: Scalar<i32>,
     ) -> (Sums, PipelineState) {
         let places = blocks.of_tile(column, self.tile);
-        let begin = |at: PipelineState, step: Scalar<i32>| {
-            let of_blocks = blocks.load(&places, step);
+        let begin = |at: PipelineState, number: Scalar<i32>| {
+            let of_blocks = blocks.load(&places, self.step_of_scales(number));
             let stage = self.pipeline.consumer_wait(at);
             let of_rows = self.scales_of_rows(stage.tiles, group);
             let product = self.start(self.blank(), stage.tiles, group, [0, 0], 0..BLOCK);

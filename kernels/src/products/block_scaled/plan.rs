@@ -1,6 +1,7 @@
 //! Which tile computes a product with scales for blocks, in how many CTAs: by a model of its time.
 
-use super::tile::{BLOCK, Overlap, ScaledTile};
+use super::few_tiles::FewScaledTile;
+use super::tile::{BLOCK, Overlap, ScaledTile, Shared};
 use crate::products::plan::MULTIPROCESSORS;
 
 const fn tile([groups, rows, columns, width, stages]: [usize; 5], overlap: Overlap) -> ScaledTile {
@@ -11,22 +12,60 @@ const fn tile([groups, rows, columns, width, stages]: [usize; 5], overlap: Overl
         width,
         stages,
         overlap,
+        shared: Shared::Nothing,
     }
 }
 
 /// A tile, and its measured cycles for each that its products would take at the full rate of the tensor cores, relative to the tile of 128x128
 /// (`bench/results/products.md`).
-pub(super) const TILES: [(ScaledTile, f64); 6] = [
+pub(super) const TILES: [(ScaledTile, f64); 8] = [
     (tile([2, 64, 128, 128, 5], Overlap::Ahead), 1.0),
     (tile([3, 64, 128, 128, 4], Overlap::Others), 0.96),
     (tile([2, 64, 192, 192, 4], Overlap::Others), 0.99),
     (tile([2, 128, 128, 128, 3], Overlap::Others), 1.06),
     (tile([2, 64, 64, 64, 8], Overlap::Ahead), 1.85),
     (tile([1, 64, 64, 64, 12], Overlap::Ahead), 2.19),
+    (
+        tile([3, 64, 128, 128, 4], Overlap::Others).sharing(Shared::Rows),
+        0.92,
+    ),
+    (
+        tile([1, 64, 64, 64, 12], Overlap::Ahead).sharing(Shared::Columns),
+        2.05,
+    ),
 ];
+
+const fn few([ctas, groups, columns, stages]: [usize; 4]) -> FewScaledTile {
+    FewScaledTile {
+        ctas,
+        groups,
+        columns,
+        stages,
+    }
+}
+
+/// Tiles of 64 rows whose steps along K the CTAs of a cluster share, and cycles of a step as those of [`TILES`] are counted.
+pub(super) const FEW_TILES: [(FewScaledTile, f64); 4] = [
+    (few([1, 1, 64, 12]), 270.0),
+    (few([2, 1, 64, 11]), 270.0),
+    (few([1, 1, 32, 17]), 190.0),
+    (few([2, 1, 32, 16]), 190.0),
+];
+
+/// Cycles in which CTAs of a cluster add their parts.
+const JOINED: f64 = 3600.0;
 
 /// The tile of products with a scale for each row of both factors.
 pub const ALONG_K: ScaledTile = tile([2, 64, 128, 128, 4], Overlap::Others);
+
+/// How a product is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScaledPlan {
+    /// By so many programs, which have several tiles each.
+    Many(ScaledTile, usize),
+    /// By a cluster for each tile, in this grid.
+    Few(FewScaledTile, [usize; 2]),
+}
 
 /// Cycles of a tile: of its steps along K, and of the part of its end that other warps do not hide.
 fn cycles((tile, pace): (ScaledTile, f64), k: usize) -> f64 {
@@ -35,35 +74,111 @@ fn cycles((tile, pace): (ScaledTile, f64), k: usize) -> f64 {
     k.div_ceil(BLOCK) as f64 * area / 32.0 * pace + 900.0 + 0.03 * area
 }
 
-/// The tile with the least time for `groups` products of this M, N, K, and the number of programs: the fewest with as many waves.
-pub fn best([m, n, k]: [usize; 3], groups: usize) -> (ScaledTile, usize) {
-    let tiles = |tile: ScaledTile| {
-        let [rows, columns] = tile.shape();
-        (groups * m.div_ceil(rows) * n.div_ceil(columns)).max(1)
+/// Tiles of clusters for `groups` products, and how many of them a cluster has one after the other.
+fn counts(tile: ScaledTile, [m, n]: [usize; 2], groups: usize) -> [usize; 2] {
+    let [rows, columns] = tile.of_cluster();
+    let tiles = (groups * m.div_ceil(rows) * n.div_ceil(columns)).max(1);
+    [tiles, tiles.div_ceil(MULTIPROCESSORS / tile.ctas())]
+}
+
+/// The tile of several a program with the least time for `groups` products of this M, N, K, and that time in cycles.
+fn best_of_many([m, n, k]: [usize; 3], groups: usize) -> (ScaledTile, f64) {
+    let time = |paced: (ScaledTile, f64)| {
+        let [_, waves] = counts(paced.0, [m, n], groups);
+        (paced.0, waves as f64 * cycles(paced, k))
     };
-    let waves = |tile: ScaledTile| tiles(tile).div_ceil(MULTIPROCESSORS);
-    let time = |paced: (ScaledTile, f64)| waves(paced.0) as f64 * cycles(paced, k);
-    let better = |x, y| if time(y) < time(x) { y } else { x };
-    let (best, _) = TILES.into_iter().fold(TILES[0], better);
-    (best, tiles(best).div_ceil(waves(best)))
+    let better = |x: (ScaledTile, f64), y: (ScaledTile, f64)| if y.1 < x.1 { y } else { x };
+    let [first, others @ ..] = TILES;
+    // Of a pair whose second tile would be outside, one CTA has all the work.
+    let is_filled = |(tile, _): &(ScaledTile, f64)| match tile.shared {
+        Shared::Nothing => true,
+        Shared::Rows => n > tile.shape()[1],
+        Shared::Columns => m > tile.shape()[0],
+    };
+    let others = others.into_iter().filter(is_filled);
+    others.map(time).fold(time(first), better)
+}
+
+/// The plan of one product of this M, N, K, none of them 0.
+pub(super) fn best([m, n, k]: [usize; 3]) -> ScaledPlan {
+    let (tile, many) = best_of_many([m, n, k], 1);
+    let few = FEW_TILES.into_iter().filter_map(|paced| {
+        let (grid, time) = few_cycles(paced, [m, n, k])?;
+        Some((ScaledPlan::Few(paced.0, grid), time))
+    });
+    let [tiles, waves] = counts(tile, [m, n], 1);
+    // The fewest programs with as many waves.
+    let programs = tiles.div_ceil(waves) * tile.ctas();
+    let many = (ScaledPlan::Many(tile, programs), many);
+    few.fold(many, |x, y| if y.1 < x.1 { y } else { x }).0
+}
+
+/// The grid of a tile whose steps are shared, and its cycles; none where there are more rows, more CTAs than multiprocessors, or CTAs without a step.
+fn few_cycles(
+    (tile, pace): (FewScaledTile, f64),
+    [m, n, k]: [usize; 3],
+) -> Option<([usize; 2], f64)> {
+    let ([rows, columns], steps) = (tile.shape(), k.div_ceil(BLOCK));
+    let grid = [tile.ctas, n.div_ceil(columns)];
+    let fits = m <= rows && grid[0] * grid[1] <= MULTIPROCESSORS && steps >= tile.ctas;
+    let joined = if tile.ctas > 1 { JOINED } else { 0.0 };
+    fits.then(|| (grid, steps.div_ceil(tile.ctas) as f64 * pace + joined))
+}
+
+/// The tile of which two hold a group's rows: they read each matrix of B from DRAM at one time by a multicast, where a product of many rows finds it in L2.
+const PAIRED: ScaledTile = TILES[0].0;
+
+/// The tile of products of `groups` groups, which have M rows together, and the number of programs.
+pub(super) fn best_of_groups([m, n, k]: [usize; 3], groups: usize) -> (ScaledTile, usize) {
+    let of_group = m.div_ceil(groups);
+    let (tile, _) = best_of_many([of_group, n, k], groups);
+    let is_pair = tile == PAIRED && of_group > tile.shape()[0] && of_group <= 2 * tile.shape()[0];
+    let tile = if is_pair {
+        tile.sharing(Shared::Columns)
+    } else {
+        tile
+    };
+    let [rows, columns] = tile.of_cluster();
+    // Each group may end with a tile of one row.
+    let tiles = (m.div_ceil(rows) + groups) * n.div_ceil(columns);
+    let clusters = tiles.min(MULTIPROCESSORS / tile.ctas());
+    (tile, clusters * tile.ctas())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::best;
+    use super::{ScaledPlan, best, best_of_groups};
 
     #[track_caller]
-    fn check(size: [usize; 3], groups: usize, expected: &str) {
-        let (tile, programs) = best(size, groups);
-        assert_eq!(format!("{tile}, {programs}"), expected, "{size:?}");
+    fn check(size: [usize; 3], expected: &str) {
+        let plan = match best(size) {
+            ScaledPlan::Many(tile, programs) => format!("{tile}, {programs}"),
+            ScaledPlan::Few(tile, [x, y]) => format!("few {tile}, {x} by {y}"),
+        };
+        assert_eq!(plan, expected, "{size:?}");
     }
 
     #[test]
     fn tiles_follow_whole_waves_and_few_rows() {
-        check([8192, 8192, 8192], 1, "3x64x128x4, 132");
-        check([4096, 4096, 7168], 1, "2x64x128x5+ahead, 128");
-        check([4096, 2112, 7168], 1, "3x64x128x4, 125");
-        check([64, 2112, 7168], 1, "1x64x64x12+ahead, 33");
-        check([1, 1, 1], 1, "1x64x64x12+ahead, 1");
+        check([8192, 8192, 8192], "3x64x128x4+rows, 132");
+        check([4096, 4096, 7168], "2x64x128x5+ahead, 128");
+        check([4096, 2112, 7168], "3x64x128x4+rows, 132");
+        check([128, 24576, 1536], "2x64x192x4, 128");
+        check([128, 4096, 7168], "1x64x64x12+ahead+columns, 128");
+        check([64, 7168, 2048], "few 1x1x64x12, 1 by 112");
+        check([64, 2112, 7168], "few 2x1x32x16, 2 by 66");
+        check([1, 1, 1], "few 1x1x32x17, 1 by 1");
+    }
+
+    #[test]
+    fn groups_have_clusters_of_whole_tiles() {
+        let of = |size, groups| {
+            let (tile, programs) = best_of_groups(size, groups);
+            format!("{tile}, {programs}")
+        };
+        assert_eq!(of([32768, 4096, 7168], 8), "3x64x128x4+rows, 132");
+        assert_eq!(of([8192, 4096, 7168], 32), "2x64x128x5+ahead+columns, 132");
+        assert_eq!(of([8192, 4096, 7168], 64), "2x64x128x5+ahead, 132");
+        assert_eq!(of([60, 40, 144], 3), "1x64x64x12+ahead, 4");
     }
 }

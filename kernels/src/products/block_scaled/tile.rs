@@ -9,6 +9,9 @@ use crate::products::factor::INSTRUCTION_ROWS;
 /// Elements that share a scale, along K and of columns of B. One step of the main loop.
 pub const BLOCK: usize = 128;
 
+/// CTAs of a cluster that share something.
+pub(super) const PAIR: usize = 2;
+
 /// Bytes of mbarriers and what aligns buffers.
 const BESIDES: usize = 1024;
 
@@ -27,6 +30,19 @@ pub struct ScaledTile {
     pub stages: usize,
     /// How a warpgroup keeps the tensor cores busy while it scales.
     pub overlap: Overlap,
+    /// What it loads together with the other CTA of a cluster.
+    pub shared: Shared,
+}
+
+/// What the two CTAs of a cluster share: each loads half of it and multicasts that to both, so that L2 is asked for it once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shared {
+    /// Nothing, for CTAs without clusters.
+    Nothing,
+    /// Rows of A: their tiles are beside each other.
+    Rows,
+    /// Columns of B: their tiles are one above the other.
+    Columns,
 }
 
 /// What the tensor cores do while a warpgroup scales and adds their sums.
@@ -44,6 +60,40 @@ impl ScaledTile {
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
         [self.groups * self.rows, self.columns]
+    }
+
+    /// The same with something shared in clusters.
+    #[must_use]
+    pub const fn sharing(self, shared: Shared) -> Self {
+        ScaledTile { shared, ..self }
+    }
+
+    /// CTAs of a cluster.
+    pub fn ctas(self) -> usize {
+        match self.shared {
+            Shared::Nothing => 1,
+            Shared::Rows | Shared::Columns => PAIR,
+        }
+    }
+
+    /// Rows and columns of a cluster's tiles together.
+    pub(super) fn of_cluster(self) -> [usize; 2] {
+        let [rows, columns] = self.shape();
+        match self.shared {
+            Shared::Nothing => [rows, columns],
+            Shared::Rows => [rows, PAIR * columns],
+            Shared::Columns => [PAIR * rows, columns],
+        }
+    }
+
+    /// Rows of A and columns of B that one CTA loads.
+    pub(super) fn shares(self) -> [usize; 2] {
+        let [rows, columns] = self.shape();
+        match self.shared {
+            Shared::Nothing => [rows, columns],
+            Shared::Rows => [rows / PAIR, columns],
+            Shared::Columns => [rows, columns / PAIR],
+        }
     }
 
     /// Columns that certainly share scales of B, wherever a tile begins.
@@ -98,15 +148,21 @@ impl fmt::Display for ScaledTile {
             width,
             stages,
             overlap,
+            shared,
         } = self;
         write!(f, "{groups}x{rows}x{columns}x{stages}")?;
         if width != columns {
             write!(f, "+by{width}")?;
         }
         match overlap {
-            Overlap::Others => Ok(()),
-            Overlap::Turns(after) => write!(f, "+turns{after}"),
-            Overlap::Ahead => write!(f, "+ahead"),
+            Overlap::Others => {}
+            Overlap::Turns(after) => write!(f, "+turns{after}")?,
+            Overlap::Ahead => write!(f, "+ahead")?,
         }
+        f.write_str(match shared {
+            Shared::Nothing => "",
+            Shared::Rows => "+rows",
+            Shared::Columns => "+columns",
+        })
     }
 }
