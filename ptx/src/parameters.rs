@@ -10,9 +10,12 @@ pub struct ParameterOffsets {
 }
 
 impl ParameterOffsets {
-    /// The offset of the next parameter, of `bytes` bytes at a multiple of `align_bytes`.
+    /// The offset of the next parameter, of `bytes` bytes at a multiple of `align_bytes`. What ends past 64 bits ends at the last of them, which no entry can have.
     pub fn place(&mut self, bytes: u64, align_bytes: u32) -> u64 {
-        let offset = self.end.next_multiple_of(align_bytes.max(1).into());
+        let offset = self
+            .end
+            .checked_next_multiple_of(align_bytes.max(1).into())
+            .unwrap_or(u64::MAX);
         self.end = offset.saturating_add(bytes);
         offset
     }
