@@ -45,7 +45,7 @@ pub fn tma_box(
     let nvmma = tma_layout(layout, elem_bits)?;
     layout.check(block)?;
     let limits = &target.tensor_map;
-    check_block(limits, block, layout, kind)?;
+    check_block(limits, block, layout, elem_bits, kind)?;
     let part = layout.part_of(block)?;
     check_part(limits, (block, &part), layout, elem_bits, kind)?;
     let mut dims: Dims = part
@@ -173,6 +173,7 @@ fn check_block(
     limits: &TensorMapLimits,
     block: &[u32],
     layout: &SharedLayout,
+    elem_bits: u32,
     kind: BoxKind,
 ) -> Result<(), LayoutError> {
     let rank = block.len();
@@ -182,6 +183,16 @@ fn check_block(
     }
     if rank > limits.rank as usize {
         let why = format!("a block has 1 to {} dimensions, not {rank}", limits.rank);
+        return Err(refuse(layout, why));
+    }
+    let bytes = block.iter().fold(u64::from(elem_bits), |bits, &extent| {
+        bits.saturating_mul(extent.into())
+    }) / 8;
+    if bytes > u32::MAX.into() {
+        let block = Dims::from(block);
+        let why = format!(
+            "the block {block} has {bytes} bytes, and places in shared memory have 32 bits"
+        );
         return Err(refuse(layout, why));
     }
     Ok(())
@@ -206,8 +217,8 @@ fn check_part(
         );
         return Err(refuse(layout, why));
     }
-    let row_bytes = part[part.rank() - 1] * elem_bits / 8;
-    if row_bytes < limits.unit_bytes {
+    let row_bytes = u64::from(part[part.rank() - 1]) * u64::from(elem_bits) / 8;
+    if row_bytes < limits.unit_bytes.into() {
         let whose = if part[..] == *block {
             ""
         } else {
