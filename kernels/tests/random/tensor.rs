@@ -1,0 +1,73 @@
+//! Tensors on a device that lie in any way.
+
+use tilekit::prelude::*;
+
+use crate::numbers::Number;
+
+/// Where the elements of a tensor lie.
+#[derive(Clone, Debug)]
+pub(crate) struct Lies<const RANK: usize> {
+    /// Dimensions from the slowest to the one of lines.
+    pub(crate) order: [usize; RANK],
+    /// From one element of a line to the next.
+    pub(crate) step: usize,
+    /// Elements between the end of a line and the next one.
+    pub(crate) gap: usize,
+    /// Elements in front of the first one.
+    pub(crate) offset: usize,
+}
+
+/// A tensor in a buffer that may be longer.
+pub(crate) struct Tensor<T, const RANK: usize> {
+    pub(crate) buffer: Buffer<T>,
+    pub(crate) shape: [usize; RANK],
+    strides: [usize; RANK],
+    offset: usize,
+}
+
+impl<T: Number, const RANK: usize> Tensor<T, RANK> {
+    /// Its elements, and those between and beside them, are those of a list of so many.
+    pub(crate) fn new(
+        device: &Device,
+        shape: [usize; RANK],
+        lies: &Lies<RANK>,
+        elements: impl Fn(usize) -> Vec<T>,
+    ) -> Tensor<T, RANK> {
+        let mut strides = [0; RANK];
+        let mut inner = lies.order.iter().rev();
+        let of_lines = inner.next().copied().unwrap();
+        strides[of_lines] = lies.step;
+        let mut stride = (shape[of_lines] * lies.step + lies.gap).max(1);
+        for &dimension in inner {
+            strides[dimension] = stride;
+            stride *= shape[dimension].max(1);
+        }
+        Tensor {
+            buffer: Buffer::from_slice(device, &elements(lies.offset + stride)).unwrap(),
+            shape,
+            strides,
+            offset: lies.offset,
+        }
+    }
+
+    /// Without the dimensions before `first`.
+    pub(crate) fn view(&self, first: usize) -> TensorView<'_, T> {
+        let view = self.buffer.view(&self.shape[first..]);
+        view.with_strides(&self.strides[first..])
+            .with_offset(self.offset)
+    }
+
+    /// Where an element is in the buffer. There may be one matrix or head for all: indices past the extent are the last.
+    pub(crate) fn at(&self, index: [usize; RANK]) -> usize {
+        let place = |dimension: usize| {
+            index[dimension].min(self.shape[dimension] - 1) * self.strides[dimension]
+        };
+        self.offset + (0..RANK).map(place).sum::<usize>()
+    }
+
+    /// All elements of the buffer.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        let elements = self.buffer.to_vec().unwrap();
+        elements.into_iter().map(Number::back).collect()
+    }
+}
