@@ -28,8 +28,16 @@ from manifest import launch_spec
 SHAPES = ((128, 128, 16, 16384), (128, 128, 64, 4096), (128, 128, 128, 2048), (64, 64, 32, 16384), (64, 64, 128, 4096), (96, 96, 16, 16384),
           (192, 128, 16, 16384), (256, 256, 8, 16384), (256, 256, 32, 4096))
 GROUPS = 2
+SECTION_BYTES, MOST_HEADS = 32 << 20, 8
 # Further than any key is.
 FAR = 1 << 29
+
+
+def sections(heads, tokens, depth, values, keys, causal, is_ordered):
+    """Heads of a section, and blocks of keys that one has begun when the next one begins, as kernels/src/attention/backward/sections.rs has them."""
+    blocks = -(-tokens // keys)
+    most = max(1, min(MOST_HEADS, heads, SECTION_BYTES // (tokens * (2 * (depth + values) + 4 * depth))))
+    return most if is_ordered or causal else 1, -(-blocks // 2) if is_ordered and causal else blocks
 
 
 class Ours:
@@ -47,6 +55,7 @@ class Ours:
                             query_offsets=none, key_offsets=none, data=none, dk_rows=tensors["dk"], dv_rows=tensors["dv"])
         numbers = {"query_heads": 1, "queries": tokens, "keys": tokens, "is_ragged": 0, "seed": 0, "dropped": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
                    "row_stride": tokens, "block_stride": blocks, "score_scale": 1.0, "scale": scale, "log2_scale": scale * math.log2(math.e)}
+        numbers["section"], numbers["lead"] = sections(heads, tokens, depth, values, keys, causal, variant == "true")
         for name in ("out", "dout"):
             numbers[f"{name}_strides"] = [heads * tokens * values, tokens * values, values]
         numbers["strides"] = [heads * tokens * depth, tokens * depth, depth]

@@ -4,6 +4,8 @@ use tilekit::prelude::*;
 
 use super::key_blocks::{KeyBlock, store_rows};
 use super::part::{GROUPS, Part, divides_columns, has_adders, keys_of, share_of, swizzle_of_keys};
+use super::sections::Sections;
+use super::terms::Terms;
 use super::walk::Walk;
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
@@ -28,8 +30,8 @@ pub(super) struct Tiles<T> {
     pub(super) ds: Smem<T>,
     /// P, where it is exchanged.
     pub(super) p: Option<Smem<T>>,
-    /// A warpgroup's half of a block of dQ in the order of threads, where a warp of its own adds it.
-    pub(super) dq: Option<[Pipeline<Smem<f32>>; GROUPS]>,
+    /// Each warpgroup's half of a block of dQ, where other warps add it.
+    pub(super) dq: Option<[Pipeline<Terms>; GROUPS]>,
     /// Both consumer warpgroups.
     pub(super) both: NamedBarrier,
 }
@@ -55,11 +57,7 @@ impl<T: Element> Tiles<T> {
         let of_scores = || Smem::<T>::alloc([STAGES, keys, queries], swizzle::<T>(queries, 2));
         let ds = of_scores();
         let p = divides_columns(depth).then(of_scores);
-        let of_dq = |_| {
-            let half = queries * depth / GROUPS;
-            let tile = Smem::<f32>::alloc([1, half], Swizzled::plain([0]));
-            Pipeline::new(tile, Producers::Stores { warps: 4 }, Consumers::warps(1))
-        };
+        let of_dq = |_| Terms::alloc(depth, queries, is_ordered);
         let dq = has_adders(depth, is_ordered).then(|| [0, 1].map(of_dq));
         let both = NamedBarrier::new(GROUPS * 128);
         Tiles {
@@ -91,10 +89,10 @@ pub(super) struct Block<W: Walk> {
     pub(super) at: KeyBlock,
     seen: W::Seen,
     /// The index of the block in its head of K and V, and the head.
-    number: Scalar<i32>,
+    pub(super) number: Scalar<i32>,
     kv_head: Scalar<i32>,
     /// A ticket, and a counter for each half of a block of dQ.
-    turns: Ptr<i32>,
+    pub(super) turns: Ptr<i32>,
     pub(super) is_ordered: bool,
 }
 
@@ -104,7 +102,7 @@ pub(super) struct Member<W: Walk> {
     pub(super) head: Scalar<i32>,
     /// The first of its blocks of queries among those of all heads.
     pub(super) first_block: Scalar<i32>,
-    of_walk: W::Head,
+    pub(super) of_walk: W::Head,
 }
 
 /// One step of a CTA: a block of queries.
@@ -113,7 +111,7 @@ pub(super) struct Step {
     /// The fill of the pipelines.
     pub(super) fill: Scalar<i32>,
     /// Its number in the order of the walk.
-    number: Scalar<i32>,
+    pub(super) number: Scalar<i32>,
     /// The block of queries of the sequence, and among those of all heads.
     pub(super) block: Scalar<i32>,
     pub(super) row_block: Scalar<i32>,
@@ -122,14 +120,25 @@ pub(super) struct Step {
 impl<W: Walk> Block<W> {
     /// That of this program, or, if ordered, of the next ticket.
     #[device]
-    pub(super) fn of_program(walk: W, turns: Ptr<i32>, is_ordered: bool) -> Self {
-        let (key_blocks, kv_heads) = (num_programs(0), walk.keys().kv_heads);
-        let (number, kv_head, batch) = if is_ordered {
-            let ticket = turns.at(0).relaxed().atomic_add(1).old();
-            let head = ticket / key_blocks;
-            (ticket % key_blocks, head % kv_heads, head / kv_heads)
-        } else {
-            (program_id(0), program_id(1), program_id(2))
+    pub(super) fn of_program(
+        walk: W,
+        sections: Option<Sections>,
+        turns: Ptr<i32>,
+        is_ordered: bool,
+    ) -> Self {
+        let kv_heads = walk.keys().kv_heads;
+        let (number, kv_head, batch) = match sections {
+            Some(sections) => {
+                let begun = if is_ordered {
+                    turns.at(0).relaxed().atomic_add(1).old()
+                } else {
+                    let head = program_id(2) * num_programs(1) + program_id(1);
+                    head * num_programs(0) + program_id(0)
+                };
+                let [number, head] = sections.of(begun);
+                (number, head % kv_heads, head / kv_heads)
+            }
+            None => (program_id(0), program_id(1), program_id(2)),
         };
         let at = walk.keys().block(number, batch);
         Block {
@@ -221,58 +230,6 @@ impl<W: Walk> Block<W> {
     #[device]
     pub(super) fn sees(self, member: Member<W>, step: Step, place: Place) -> Tensor<bool> {
         self.walk.sees(self.at, member.of_walk, step.number, place)
-    }
-
-    /// Waits until the terms of all preceding blocks of keys have been added to half `half_block` of a block of dQ.
-    #[device]
-    pub(super) fn await_turn(self, member: Member<W>, step: Step, half_block: Scalar<i32>) {
-        let at = [step.number, step.block];
-        let before = self.walk.before(self.at, member.of_walk, self.number, at);
-        let turn = self.turns.at(half_block + 1);
-        turn.acquire().atomic_poll(|terms| terms == before);
-    }
-
-    /// Counts a term of a half of a block of dQ that has been added.
-    #[device]
-    pub(super) fn pass_turn(self, half_block: Scalar<i32>) {
-        self.turns.at(half_block + 1).release().atomic_add(1);
-    }
-
-    /// Adds the terms of dQ of warpgroup `group`, half blocks of `elements`, to `sums`. The buffer is filled again as soon as it has been read. If
-    /// ordered, terms are added in the order of blocks of keys, and one is counted when it has been added.
-    #[device]
-    pub(super) fn add_terms(
-        self,
-        group: usize,
-        terms: Pipeline<Smem<f32>>,
-        sums: Ptr<f32>,
-        elements: usize,
-    ) {
-        for member in range(0, self.members()) {
-            let member = self.member(member);
-            let [first, end] = self.steps(member);
-            for number in range(first, end) {
-                let step = self.step(member, number);
-                let half_block = step.row_block * GROUPS + group;
-                let stage = terms.consumer_wait(terms.of_fill(step.fill));
-                if self.is_ordered {
-                    self.await_turn(member, step, half_block);
-                }
-                let to = sums + half_block.cast::<i64>() * elements as i64;
-                // A copy takes a power of two of elements.
-                let copied = 1usize << elements.trailing_zeros();
-                for first in (0..elements).step_by(copied) {
-                    let part = stage.tiles.slice(0, first..first + copied);
-                    to.bulk(first as i64).store_add(part);
-                }
-                tma_store_wait_read(0);
-                terms.consumer_release(stage);
-                if self.is_ordered {
-                    tma_store_wait(0);
-                    self.pass_turn(half_block);
-                }
-            }
-        }
     }
 
     /// Issues the loads of K and V, and of all steps.

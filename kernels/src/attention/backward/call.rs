@@ -8,6 +8,7 @@ use tilekit::prelude::*;
 use super::check::check_backward;
 use super::kernel::backward_arguments;
 use super::part::{GROUPS, block_stride, keys_of, queries_of};
+use super::sections::Plan;
 use super::table::{Passes, gradients, instance_of, passes};
 use crate::attention::call::{Attention, View};
 use crate::attention::check::{Checked, Strides};
@@ -66,6 +67,12 @@ impl<T: Operand> Call<'_, T> {
     /// Queries of a block.
     pub(super) fn block(&self) -> usize {
         queries_of(self.checked.sizes.depths[0], self.options.dropout.is_some())
+    }
+
+    /// The sections of its heads.
+    pub(super) fn sections(&self) -> Plan {
+        let Checked { sizes, mask, .. } = self.checked;
+        Plan::new(sizes, mask, self.options.deterministic, size_of::<T>())
     }
 }
 
@@ -310,6 +317,7 @@ impl Attention {
                 numbers: Numbers::new(sizes, mask, tile, size_of::<T>()),
                 is_ragged: call.options.lengths.is_some(),
                 block_stride: call.block_stride(),
+                sections: call.sections(),
                 factors: M::factors(scale, call.options.softcap.unwrap_or(1.0)),
                 scale: scale,
                 strides: [[of_dk.head, of_dk.token], [of_dv.head, of_dv.token]],

@@ -103,6 +103,7 @@ impl Attention {
             pack: 1,
         };
         let numbers = Numbers::new(sizes, call.checked.mask, tile, size_of::<T>());
+        let sections = call.sections();
         let shape = mask.shape();
         let [of_batch, of_block, of_head] = shape.lists_of_keys();
         let [score_scale, exponent_scale] = M::factors(call.checked.scale, 1.0);
@@ -134,6 +135,8 @@ impl Attention {
                 numbers.left,
                 numbers.right,
                 call.block_stride() as i32,
+                sections.heads,
+                sections.lead,
                 of_batch as i32,
                 of_block as i32,
                 of_head as i32,

@@ -7,6 +7,7 @@ use tilekit::prelude::*;
 use super::kernel::{backward, backward_arguments};
 use super::part::{GROUPS, block_stride, keys_of, queries_of};
 use super::passes::{backward_begin, backward_end};
+use super::sections::Plan;
 use crate::attention::blocks::lists::UNIT;
 use crate::attention::dropout::Dropout;
 use crate::attention::mainloop::problem::ROWS;
@@ -129,6 +130,16 @@ impl<T: Float + DeviceElement> Given<T> {
     /// Queries of a block.
     pub(super) fn block(&self) -> usize {
         queries_of(self.attention.sizes.depths[0], self.setup.dropout.is_some())
+    }
+
+    /// The sections of a call, but of two heads at most, so that small cases have several.
+    pub(super) fn sections<const ORDERED: bool>(&self) -> Plan {
+        let (sizes, setup) = (self.attention.sizes, self.setup);
+        let plan = Plan::new(sizes, setup.mask, ORDERED, size_of::<T>());
+        Plan {
+            heads: plan.heads.min(2),
+            ..plan
+        }
     }
 
     /// Batch, heads, tokens and columns of queries or keys, and the strides.
@@ -316,6 +327,7 @@ where
             numbers: numbers_of_launch,
             is_ragged: setup.is_ragged,
             block_stride: given.blocks()[1],
+            sections: given.sections::<ORDERED>(),
             factors: M::factors(scale, cap as f32),
             scale: scale,
             strides: [[of_dk[1], of_dk[2]], [of_dv[1], of_dv[2]]],
@@ -415,11 +427,11 @@ cases! {
     backward_64_causal: <bf16, 64, 64, false, Plain>, CAUSAL,
         batch = [1, 2, 1], kv_heads = [1], query_heads = [1, 1, 8], queries = [129, 65, 63], keys = [129, 65, 63];
     backward_64_ordered: <bf16, 64, 64, true, Plain>, CAUSAL,
-        batch = [2, 1], kv_heads = [1], query_heads = [1, 2], queries = [300, 129], keys = [300, 300];
+        batch = [2, 1, 1], kv_heads = [1, 1, 3], query_heads = [1, 2, 1], queries = [300, 129, 400], keys = [300, 300, 400];
     backward_128: <bf16, 128, 128, false, Plain>, FULL,
         batch = [1, 1, 2], kv_heads = [1], query_heads = [8, 1, 1], queries = [65, 256, 1], keys = [63, 256, 129];
     backward_128_causal: <bf16, 128, 128, false, Plain>, CAUSAL,
-        batch = [1], kv_heads = [2, 1, 1], query_heads = [1], queries = [256, 131, 200], keys = [256, 131, 70];
+        batch = [1, 1, 1, 2], kv_heads = [2, 1, 1, 3], query_heads = [1], queries = [256, 131, 200, 150], keys = [256, 131, 70, 150];
     backward_128_window: <bf16, 128, 128, false, Plain>, Setup { tokens_first: true, ..WINDOW },
         batch = [2, 1], kv_heads = [1], query_heads = [1], queries = [127, 300], keys = [127, 420];
     backward_128_chunked: <bf16, 128, 128, false, Plain>,
@@ -438,6 +450,8 @@ cases! {
         batch = [1, 2], kv_heads = [1], query_heads = [1], queries = [129, 65], keys = [300, 257];
     backward_128_ordered_window: <bf16, 128, 128, true, Plain>, WINDOW,
         batch = [1], kv_heads = [1], query_heads = [2, 1], queries = [200, 300], keys = [260, 420];
+    backward_128_ordered_causal: <bf16, 128, 128, true, Plain>, CAUSAL,
+        batch = [1, 3], kv_heads = [5, 1], query_heads = [1, 2], queries = [260, 70], keys = [260, 150];
     backward_128_ordered_ragged: <bf16, 128, 128, true, Plain>, Setup { is_ragged: true, ..CAUSAL },
         batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
     backward_128_softcap: <bf16, 128, 128, false, Softcap>, Setup { scores: Scores::Softcap(5.0), spread: 2.0, ..CAUSAL },
@@ -460,6 +474,8 @@ cases! {
         batch = [1], kv_heads = [2, 1], query_heads = [1], queries = [127, 1], keys = [127, 1];
     backward_192_window: <bf16, 192, 128, false, Plain>, WINDOW,
         batch = [1], kv_heads = [1], query_heads = [1], queries = [200], keys = [260];
+    backward_192_ordered: <bf16, 192, 128, true, Plain>, FULL,
+        batch = [1, 2], kv_heads = [1, 3], query_heads = [1], queries = [200, 65], keys = [257, 130];
     backward_192_ordered_ragged: <bf16, 192, 128, true, Plain>, Setup { is_ragged: true, ..CAUSAL },
         batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
     backward_256: <bf16, 256, 256, false, Plain>, FULL,
@@ -467,7 +483,7 @@ cases! {
     backward_256_causal: <bf16, 256, 256, false, Plain>, Setup { tokens_first: true, ..CAUSAL },
         batch = [1], kv_heads = [2, 1], query_heads = [1], queries = [127, 1], keys = [127, 1];
     backward_256_ordered: <bf16, 256, 256, true, Plain>, CAUSAL,
-        batch = [1], kv_heads = [1], query_heads = [2], queries = [200], keys = [200];
+        batch = [1], kv_heads = [1, 3], query_heads = [2, 1], queries = [200, 129], keys = [200, 129];
     backward_256_ragged: <bf16, 256, 256, false, Plain>, Setup { is_ragged: true, tokens_first: true, ..CAUSAL },
         batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
     backward_64_dropout: <bf16, 64, 64, false, Dropped<Plain>>, Setup { dropout: DROPOUT, ..CAUSAL },

@@ -3,8 +3,10 @@
 use tilekit::prelude::*;
 
 use super::block::{Block, Rows, Tiles};
-use super::part::{GROUPS, Part, queries_of};
+use super::part::{GROUPS, Part, divides_columns, queries_of};
+use super::sections::Sections;
 use super::step::Consumer;
+use super::terms::ADDERS;
 use super::walk::Walk;
 use crate::attention::dropout::Drops;
 use crate::attention::modifier::Modifier;
@@ -26,6 +28,7 @@ pub(super) struct Tensors<T> {
     /// The accumulator of dQ.
     pub(super) sums: Ptr<f32>,
     pub(super) turns: Ptr<i32>,
+    pub(super) sections: Sections,
     pub(super) depths: [usize; 2],
     pub(super) is_ordered: bool,
     pub(super) log2_scale: Scalar<f32>,
@@ -38,7 +41,10 @@ pub(super) struct Tensors<T> {
 pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, of: Tensors<T>) {
     let depths = of.depths;
     let block_queries = queries_of(depths[0], W::Modifier::DROPS);
-    let block = Block::of_program(walk, of.turns, of.is_ordered);
+    // In any order of terms sections give nothing where warpgroups divide the columns, and numbers of dropout leave no registers for them.
+    let has_sections = of.is_ordered || !(divides_columns(depths[0]) || W::Modifier::DROPS);
+    let sections = has_sections.then_some(of.sections);
+    let block = Block::of_program(walk, sections, of.turns, of.is_ordered);
     let tiles = Tiles::<T>::alloc(depths, block_queries, of.is_ordered);
     let differentiate = |group: usize| {
         let consumer = Consumer {
@@ -75,9 +81,13 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, o
             block.load(of.maps, of.lines, tiles);
         });
     let parts = match tiles.dq {
-        Some(terms) => parts.workers(0..GROUPS, Warps(1).registers(of_producer), |group| {
+        Some(terms) => parts.workers(0..ADDERS, Warps(1).registers(of_producer), |adder| {
             let elements = block_queries * depths[0] / GROUPS;
-            block.add_terms(group, terms[group], of.sums, elements);
+            if of.is_ordered {
+                block.add_terms_in_order(adder, terms, of.sums, elements);
+            } else {
+                block.add_terms(adder, terms[adder], of.sums, elements);
+            }
         }),
         None => parts,
     };

@@ -9,10 +9,11 @@
 //! and at depth 64, where it is faster, consumers add from their registers.
 //!
 //! Atomic additions come in any order, so the last bits of dQ vary between runs. If `ORDERED`, each block of dQ has a counter of the terms it
-//! has, and a CTA adds its own after those of all preceding blocks of keys. A CTA waits only for CTAs with lower numbers; numbers
-//! are drawn from a ticket, so those CTAs are already resident. Every CTA visits blocks of queries in descending order then: with a causal mask, too,
+//! has, and a CTA adds its own after those of all preceding blocks of keys. It takes its block of keys by a ticket, and tickets of a head ascend with its blocks, in whatever order heads take
+//! turns (`sections.rs`). So a CTA waits only for CTAs with lower tickets, which have begun, and of those that run, the one with the lowest ticket waits for none: there is no deadlock, however many CTAs
+//! are resident. Every CTA visits blocks of queries in descending order then: with a causal mask, too,
 //! all CTAs of a head begin at the same block, follow at a distance of a few blocks, and wait once. The warps
-//! that add wait until terms are added, so that consumers only wait for their buffer; they do so at depth 64, too. Where shared memory has no place for
+//! that add wait until terms are added, so that consumers only wait for their buffer (`terms.rs`); they do so at depth 64, too. Where shared memory has no place for
 //! terms, consumers add, and count a block in the next step, behind products that are in flight.
 
 use std::marker::PhantomData;
@@ -23,6 +24,7 @@ use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::part::{keys_of, queries_of, share_of, swizzle_of_keys};
+use super::sections::Sections;
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
@@ -36,7 +38,8 @@ use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap}
 /// before to `right` after its position, within its chunk of `chunk` keys; the last query has the last key's position. With `is_ragged`,
 /// batches are sequences one after the other, `query_offsets` and `key_offsets` say where each begins and the last ends, and `queries` and
 /// `keys` are the longest. `log2_sum`, `delta`, `sums` and `turns` are what [`backward_begin`](super::passes::backward_begin) made: of
-/// the blocks of queries of each head, `block_stride` of them, of which `turns` are counted where `ORDERED`. Scores are multiplied
+/// the blocks of queries of each head, `block_stride` of them, of which `turns` are counted where `ORDERED`. Heads are in sections of `section`, and one begins when the one before it has
+/// begun `lead` of its blocks of keys (up to depth 128, or where `ORDERED`). Scores are multiplied
 /// by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2; `scale` is the factor of dK. `dk_rows` and `dv_rows`
 /// are `dk` and `dv`, whose heads and tokens are these strides apart. Weights are dropped as in
 /// [`forward_masked`](crate::attention::masked::kernel::forward_masked).
@@ -90,6 +93,8 @@ pub fn backward<
     right: i32,
     chunk: i32,
     block_stride: i32,
+    section: i32,
+    lead: i32,
     log2_scale: f32,
     score_scale: f32,
     scale: f32,
@@ -101,6 +106,7 @@ pub fn backward<
     dropped: i32,
 ) {
     assume((query_heads > 0) & (queries > 0) & (keys > 0) & (chunk > 0));
+    assume((section > 0) & (lead > 0));
     let block_queries = queries_of(D, M::DROPS);
     let windows = KeyBlocks {
         lengths: Lengths {
@@ -135,6 +141,11 @@ pub fn backward<
         lines: [log2_sum, delta],
         sums,
         turns,
+        sections: Sections {
+            heads: [section, num_programs(1) * num_programs(2)],
+            lead,
+            blocks: num_programs(0),
+        },
         depths: [D, DV],
         is_ordered: ORDERED,
         log2_scale,
@@ -154,12 +165,14 @@ macro_rules! backward_arguments {
         numbers: $numbers:expr,
         is_ragged: $is_ragged:expr,
         block_stride: $block_stride:expr,
+        sections: $sections:expr,
         factors: $factors:expr,
         scale: $scale:expr,
         strides: [$of_dk:expr, $of_dv:expr],
         dropout: $dropout:expr
     ) => {{
         let dropout: Option<Dropout> = $dropout;
+        let sections: Plan = $sections;
         let (log2_sum, delta, sums, turns) = $workspace;
         let Numbers {
             query_heads,
@@ -196,6 +209,8 @@ macro_rules! backward_arguments {
             right,
             chunk,
             $block_stride as i32,
+            sections.heads,
+            sections.lead,
             exponent_scale * LOG2_E as f32,
             score_scale,
             $scale,

@@ -53,6 +53,7 @@ where
     let scale = given.attention.scale() as f32;
     let [score_scale, exponent_scale] = M::factors(scale, cap as f32);
     let [dk, dv] = [map!(made.dk, 1, D), map!(made.dv, 1, DV)];
+    let sections = given.sections::<ORDERED>();
     case.launch(
         backward_blocks::<T, D, DV, ORDERED, M>,
         grid([sizes.keys.div_ceil(keys_of(D)), sizes.kv_heads, sizes.batch]),
@@ -80,6 +81,8 @@ where
             numbers.left,
             numbers.right,
             given.blocks()[1] as i32,
+            sections.heads,
+            sections.lead,
             of_batch as i32,
             of_block as i32,
             of_head as i32,

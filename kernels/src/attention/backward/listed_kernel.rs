@@ -9,6 +9,7 @@ use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::listed::{Listed, QueryLists};
 use super::part::{keys_of, queries_of, share_of, swizzle_of_keys};
+use super::sections::Sections;
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
@@ -18,7 +19,7 @@ use crate::attention::plan::FAR;
 
 /// [`backward`](super::kernel::backward) of heads whose blocks of keys are seen by the blocks of queries of a list. List `batch · list_batch + block · list_block + head · list_head`, of block
 /// `program / list_ctas`, begins at its number in `starts`: first its partial blocks, `partial`, whose scores are masked by `left`, `right` and `M`, then those that are
-/// not masked. Each is `list_parts` steps. `ranks` has how many blocks of keys in front of the list's own each of them sees. Lists of heads lie one behind the other.
+/// not masked. Each is `list_parts` steps. `ranks` has how many blocks of keys in front of the list's own each of them sees. Lists of heads lie one behind the other. Sections are as there.
 /// `log2_sum`, `delta`, `sums` and `turns` have blocks up to the end of the last block of the mask.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <bf16, 64, 64, false, Plain>,
@@ -59,6 +60,8 @@ pub fn backward_blocks<
     left: i32,
     right: i32,
     block_stride: i32,
+    section: i32,
+    lead: i32,
     list_batch: i32,
     list_block: i32,
     list_head: i32,
@@ -69,7 +72,7 @@ pub fn backward_blocks<
     scale: f32,
 ) {
     assume((query_heads > 0) & (queries > 0) & (keys > 0));
-    assume((list_parts > 0) & (list_ctas > 0));
+    assume((list_parts > 0) & (list_ctas > 0) & (section > 0) & (lead > 0));
     let block_queries = queries_of(D, false);
     let keys = KeyBlocks {
         lengths: Lengths {
@@ -110,6 +113,11 @@ pub fn backward_blocks<
         lines: [log2_sum, delta],
         sums,
         turns,
+        sections: Sections {
+            heads: [section, num_programs(1) * num_programs(2)],
+            lead,
+            blocks: num_programs(0),
+        },
         depths: [D, DV],
         is_ordered: ORDERED,
         log2_scale,

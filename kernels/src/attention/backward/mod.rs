@@ -13,8 +13,10 @@ mod listed_cases;
 pub mod listed_kernel;
 pub(super) mod part;
 pub mod passes;
+mod sections;
 mod step;
 mod table;
+mod terms;
 mod walk;
 
 pub use call::{Gradients, Upstream};

@@ -58,7 +58,7 @@ pub(super) fn half_of_dq(group: usize, depth: usize, queries: usize) -> [Range<u
     }
 }
 
-/// Whether a warp for each warpgroup adds its terms of dQ, from shared memory, and orders them: at depth 256 there is no place for them. Elsewhere consumers add from their
+/// Whether warps of their own add terms of dQ, from shared memory, and order them: at depth 256 there is no place for the terms. Elsewhere consumers add from their
 /// registers, which is faster only where a block has few columns.
 pub(super) fn has_adders(depth: usize, is_ordered: bool) -> bool {
     (is_ordered || depth > 64) && depth < 256

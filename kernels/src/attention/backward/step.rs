@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::block::{Block, Member, STAGES, Tiles};
 use super::part::{GROUPS, Part, divides_columns, half_of_dq, in_order_of_threads};
+use super::terms::acquire;
 use super::walk::Walk;
 use crate::attention::dropout::{Corner, Drops};
 use crate::attention::mainloop::problem::ROWS;
@@ -191,7 +192,14 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             x.cast::<T>()
                 .convert_layout_trivial(DotOperand::new(0, of_rows, 2))
         };
-        let p_tile = tiles.p.map(|tiles| tiles.index(step.fill % STAGES));
+        // Counted as the stages of Q, and of terms: a register less. Where a step takes other registers besides, ptxas spills more with it.
+        let is_plain = W::HAS_TWO_EDGES && !W::Modifier::DROPS;
+        let stage = if !divides_columns && (block.is_ordered || is_plain) {
+            tiles.of_q.of_fill(step.fill).index()
+        } else {
+            step.fill % STAGES
+        };
+        let p_tile = tiles.p.map(|tiles| tiles.index(stage));
         if let Some(tile) = p_tile {
             tile.slice(1, part.queries.clone())
                 .store(kept_p.cast::<T>());
@@ -199,7 +207,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let delta = load(delta_line);
         let p = slopes.map_or(p, |slopes| p * slopes);
         let ds = p * (dp - delta.expand_dims(0));
-        let ds_tile = tiles.ds.index(step.fill % STAGES);
+        let ds_tile = tiles.ds.index(stage);
         let in_registers = (!divides_columns).then(|| operand(ds, self.depths[0]));
         // P becomes an operand when dS has been computed, so that its registers are not needed twice.
         let sum_dv = match p_tile {
@@ -237,7 +245,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         }
         let dq = in_order_of_threads(dq.wait_older_than(1), half);
         if let Some(terms) = tiles.dq.map(|terms| terms[group]) {
-            let stage = terms.producer_acquire(terms.of_fill(step.fill));
+            let stage = acquire(terms, step.fill);
             stage.tiles.store(dq);
             terms.commit(stage);
         } else {

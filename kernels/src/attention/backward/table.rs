@@ -18,7 +18,7 @@ pub(super) type GradientHandles<T> = handles! {
     log2_sum delta sums: Ptr<f32>,
     turns query_offsets key_offsets: Ptr<i32>,
     data: Ptr<f32>,
-    query_heads queries keys is_ragged left right chunk block_stride: Scalar<i32>,
+    query_heads queries keys is_ragged left right chunk block_stride section lead: Scalar<i32>,
     log2_scale score_scale scale: Scalar<f32>,
     dk_head_stride dk_token_stride dv_head_stride dv_token_stride seed: Scalar<i64>,
     dropped: Scalar<i32>,
@@ -31,7 +31,7 @@ pub(super) type ListedHandles<T> = handles! {
     log2_sum delta sums: Ptr<f32>,
     turns starts partial blocks ranks: Ptr<i32>,
     data: Ptr<f32>,
-    query_heads queries keys left right block_stride: Scalar<i32>,
+    query_heads queries keys left right block_stride section lead: Scalar<i32>,
     list_batch list_block list_head list_parts list_ctas: Scalar<i32>,
     log2_scale score_scale scale: Scalar<f32>,
 };
