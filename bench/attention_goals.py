@@ -69,7 +69,7 @@ def kinds(recorded, listed):
         yield f"backward, depth {depth}, over fa4", 1.05, [ratios(recorded[f"backward d{depth} {row}"], "ours", "fa4") for row in backward[depth]]
     rows = [row for row in listed["Other depths"][0] if row[0].startswith("256") and "16384" in row[0]]
     yield "backward, depth 256, over the better of cuDNN and fa4", 1.20, [[min(each) for each in zip(pair(row[3]), pair(row[4]))] for row in rows]
-    for name, title in (("d128", "128"), ("d64", "64"), ("d192", "192")):
+    for name, title in (("d128", "128"), ("d64", "64"), ("d192", "192"), ("d256", "256")):
         cases = [case for case in recorded if case.startswith(f"backward {name}")]
         if cases:
             yield f"backward in a fixed order, depth {title}: the other order's time over its own", 1 / 1.08, [ratios(recorded[case], "in", "ours") for case in cases]
