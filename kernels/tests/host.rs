@@ -564,3 +564,21 @@ fn options_that_contradict_are_named() {
         refused(&call(x, x, x), &options, &format!("attention: {expected}"));
     }
 }
+
+/// By the positions of slopes the last query has the last key's. They were taken so where the mask counts from the first key too.
+#[test]
+fn slopes_count_from_the_last_key_alone() {
+    let device = Device::emulator();
+    let slopes = Buffer::<f32>::zeros(&device, 2).unwrap();
+    let options = Options {
+        alibi: Some(&slopes),
+        from_first: true,
+        ..Options::default()
+    };
+    let keys = [1, 2, 3, 64];
+    refused(
+        &call([1, 2, 8, 64], keys, keys),
+        &options,
+        "attention: `options.from_first`: found true with 8 queries and 3 keys, beside slopes or a modifier that reads positions; expected false, or as many queries as keys: those positions count from the last key",
+    );
+}

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Compiler, Device, LoadedKernel};
 
-use super::check::{Checked, MOST, Strides, check, rows_of};
+use super::check::{Checked, MOST, Strides, check, check_positions, rows_of};
 use super::dropout::Dropout;
 use super::empty::empty_rows;
 use super::error::{Result, expect};
@@ -252,6 +252,7 @@ impl Attention {
         call: &Call<'_, T>,
         data: Option<&Buffer<f32>>,
     ) -> Result<()> {
+        check_positions::<M>(call.options, call.checked.sizes)?;
         match call.options.dropout {
             Some(_) => self.launch_masked::<T, Dropped<M>>(call, data),
             None => self.launch_masked::<T, M>(call, data),

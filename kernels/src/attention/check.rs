@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::error::{Result, expect};
-use super::modifier::Plain;
+use super::modifier::{Modifier, Plain};
 use super::options::{Lengths, Options};
 use super::plan::{Mask, Sizes};
 use super::table::{Operand, masked};
@@ -384,6 +384,21 @@ pub(super) fn check_factors(options: &Options<'_>, heads: usize) -> Result<()> {
         "options.window",
         || format!("{} keys behind", behind.unwrap_or(0)),
         "none or 0 with causal",
+    )
+}
+
+/// By the positions that a modifier reads the last query has the last key's, whatever the mask counts from.
+pub(super) fn check_positions<M: Modifier>(options: &Options<'_>, sizes: Sizes) -> Result<()> {
+    let (queries, keys) = (sizes.queries, sizes.keys);
+    expect(
+        !M::READS_PLACE || !options.from_first || queries == keys,
+        "options.from_first",
+        || {
+            format!(
+                "true with {queries} queries and {keys} keys, beside slopes or a modifier that reads positions"
+            )
+        },
+        "false, or as many queries as keys: those positions count from the last key",
     )
 }
 

@@ -15,7 +15,8 @@ pub struct Options<'a> {
     /// A query sees the keys of its own chunk of so many.
     pub chunk: Option<usize>,
     /// With fewer queries than keys, the first query has the first key's position, as in torch's `is_causal`. Otherwise the last query has
-    /// the last key's position, as where queries continue a cache.
+    /// the last key's position, as where queries continue a cache. By the positions of `alibi` and of modifiers it always has, so that those take no other number of queries
+    /// than of keys beside this.
     pub from_first: bool,
     /// The factor of scores; `1 / sqrt(depth)` if `None`.
     pub scale: Option<f32>,

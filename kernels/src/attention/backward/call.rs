@@ -11,7 +11,7 @@ use super::part::{GROUPS, block_stride, keys_of, queries_of};
 use super::sections::Plan;
 use super::table::{Passes, gradients, instance_of, passes};
 use crate::attention::call::{Attention, View};
-use crate::attention::check::{Checked, Strides};
+use crate::attention::check::{Checked, Strides, check_positions};
 use crate::attention::dropout::Dropout;
 use crate::attention::error::Result;
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
@@ -201,6 +201,7 @@ impl Attention {
         call: &Call<'_, T>,
         data: Option<&Buffer<f32>>,
     ) -> Result<()> {
+        check_positions::<M>(call.options, call.checked.sizes)?;
         match call.options.dropout {
             Some(_) => self.differentiate::<T, Dropped<M>>(call, data),
             None => self.differentiate::<T, M>(call, data),

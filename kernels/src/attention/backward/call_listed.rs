@@ -9,6 +9,7 @@ use super::table::{gradients_of_blocks, instance_of};
 use crate::attention::blocks::call::{check_mask, check_options};
 use crate::attention::blocks::mask::BlockMask;
 use crate::attention::call::{Attention, View};
+use crate::attention::check::check_positions;
 use crate::attention::error::Result;
 use crate::attention::modifier::Differentiable;
 use crate::attention::options::Options;
@@ -70,6 +71,7 @@ impl Attention {
         let checked = check_backward(qkv, upstream, gradients, options)?;
         check_mask(mask.shape(), checked.sizes)?;
         check_options::<M>(options)?;
+        check_positions::<M>(options, checked.sizes)?;
         let call = Call {
             stream,
             qkv,

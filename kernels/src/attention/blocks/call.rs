@@ -6,7 +6,7 @@ use super::kernel::{GROUPS, forward_blocks};
 use super::lists::BlockShape;
 use super::mask::BlockMask;
 use crate::attention::call::{Attention, View, packed};
-use crate::attention::check::{Checked, check, check_built};
+use crate::attention::check::{Checked, check, check_built, check_positions};
 use crate::attention::error::{Result, expect};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::Modifier;
@@ -103,6 +103,7 @@ impl Attention {
         } = check(qkv, out, lse, options)?;
         check_mask(mask.shape(), sizes)?;
         check_options::<M>(options)?;
+        check_positions::<M>(options, sizes)?;
         let table = instances::<T, M>();
         check_built(sizes.depths, table.iter().map(|row| row.depths))?;
         let mut rows = table.into_iter().enumerate();

@@ -103,8 +103,10 @@ impl Call {
         let call = all.prop_map(|(sizes, mask, scores, scale, flags, places)| {
             let (batches, kv_heads, group, tokens, depths) = sizes;
             let (has_sinks, is_ragged, deterministic) = flags;
-            // Of several lengths the last query has the last key's position.
-            let from_first = mask.from_first && !is_ragged;
+            // Of several lengths, and by the positions of slopes, the last query has the last key's.
+            let counts_from_last =
+                is_ragged || matches!(scores, Scores::Alibi) && tokens[0] != tokens[1];
+            let from_first = mask.from_first && !counts_from_last;
             let mask = Mask { from_first, ..mask };
             Call {
                 batches,
@@ -125,6 +127,12 @@ impl Call {
             let [queries, keys] = call.tokens;
             call.batches * call.heads() * queries * keys * call.depths[0] <= products
         })
+    }
+
+    /// The factor of scores.
+    pub(super) fn scale(&self) -> f64 {
+        let of_depth = || 1.0 / (self.depths[0] as f64).sqrt();
+        self.scale.map_or_else(of_depth, f64::from)
     }
 
     pub(super) fn heads(&self) -> usize {

@@ -118,6 +118,10 @@ fn check<T: Operand + Number>(count: u32) {
         let lse = problem.lse.to_vec().unwrap();
         let lse: Vec<f64> = lse.into_iter().map(f64::from).collect();
         near("lse", &lse, &wanted.lse, &[], [1e-4 + cap, 1e-5]);
+        // Where dP and its weighted mean are nearly the same, what is left of them is what the output was rounded by.
+        let [_, columns] = problem.call.depths;
+        let of_delta = T::ROUNDING * problem.call.scale() * (columns as f64).sqrt();
+        let of_delta = [of_delta, of_delta, 0.0];
         for (at, name) in ["dq", "dk", "dv"].into_iter().enumerate() {
             let found = problem.gradients[at].numbers();
             near_in_rows(
@@ -125,7 +129,7 @@ fn check<T: Operand + Number>(count: u32) {
                 &found,
                 &wanted.gradients[at],
                 &before[at],
-                1.0 + 20.0 * cap,
+                [1.0 + 20.0 * cap, of_delta[at]],
             );
         }
     });

@@ -65,9 +65,7 @@ fn attend(
     (place, keys): (i64, usize),
     product: impl Fn(usize) -> f64,
 ) -> Seen {
-    let scale = call
-        .scale
-        .map_or_else(|| 1.0 / (call.depths[0] as f64).sqrt(), f64::from);
+    let scale = call.scale();
     let keys: Vec<usize> = (0..keys)
         .filter(|&key| call.mask.sees(place, key as i64))
         .collect();
@@ -221,13 +219,13 @@ pub(super) fn near(
     }
 }
 
-/// Compares rows within some hundredths, times `factor`, of their largest element and of what is usual in all rows, and what lies between rows with what it was.
+/// Compares rows within some hundredths, times `factor`, of their largest element and of what is usual in all rows, and `absolute`, and what lies between rows with what it was.
 pub(super) fn near_in_rows(
     name: &str,
     found: &[f64],
     wanted: &[(usize, Vec<f64>)],
     before: &[f64],
-    factor: f64,
+    [factor, absolute]: [f64; 2],
 ) {
     let elements: usize = wanted.iter().map(|(_, row)| row.len()).sum();
     let squares: f64 = wanted.iter().flat_map(|(_, row)| row).map(|x| x * x).sum();
@@ -236,7 +234,7 @@ pub(super) fn near_in_rows(
     let mut allowed = vec![0.0; before.len()];
     for (first, row) in wanted {
         let largest = row.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
-        let of_row = factor * (2e-2 * largest + 3e-2 * usual + 1e-4);
+        let of_row = factor * (2e-2 * largest + 3e-2 * usual + 1e-4) + absolute;
         all[*first..first + row.len()].copy_from_slice(row);
         allowed[*first..first + row.len()].fill(of_row);
     }
