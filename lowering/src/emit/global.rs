@@ -18,6 +18,15 @@ use super::element::Element;
 use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
 
+impl Emitter<'_> {
+    /// Whether a load may go past the coherent cache: nothing changes what is there from the kernel's begin to its end (PTX ISA 9.7.9.9). In a kernel that waits for the launch before,
+    /// that launch may until then, and ptxas moves `ld.global.nc` in front of `griddepcontrol.wait`.
+    fn is_constant(&self, load: &Load) -> bool {
+        let is_cached = !load.is_volatile && load.cache != CacheOp::Cv;
+        is_cached && !self.waits_for_launch && self.roots.is_readonly(load.ptr)
+    }
+}
+
 impl Lower for Load {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let elem = cx.elem(cx.func.result(inst));
@@ -27,8 +36,7 @@ impl Lower for Load {
             l1: l1_eviction(self.eviction),
             prefetch: l2_prefetch(self.prefetch),
             policy: cx.l2_policy(self.policy),
-            // Past the coherent cache, if nothing can change what is there (PTX ISA 9.7.9.9).
-            nc: cx.roots.is_readonly(self.ptr) && !self.is_volatile && self.cache != CacheOp::Cv,
+            nc: cx.is_constant(self),
             ..plain_load(Space::Global)
         };
         let plan = cx.global_plan(inst);

@@ -176,6 +176,8 @@ struct Emitter<'f> {
     pub(super) func: &'f Func,
     pub(super) axes: &'f Axes,
     pub(super) roots: &'f Roots,
+    /// The launch before may still write what this kernel reads behind its wait.
+    pub(super) waits_for_launch: bool,
     pub(super) code: Code,
     pub(super) module: Module,
     values: SecondaryMap<Value, Option<Elements>>,
@@ -197,6 +199,12 @@ struct Emitter<'f> {
     tracer: Option<trace::Tracer>,
 }
 
+/// Whether the kernel waits for the launch before it somewhere.
+fn waits_for_launch(func: &Func) -> bool {
+    let is_wait = |inst: &Inst| matches!(func.op(*inst), Op::LaunchWait(_));
+    func.walk().iter().any(is_wait)
+}
+
 impl<'f> Emitter<'f> {
     fn new(func: &'f Func, (axes, roots): (&'f Axes, &'f Roots), options: &Options) -> Emitter<'f> {
         let mut code = Code::new(&func.name, Partition::whole(func));
@@ -213,6 +221,7 @@ impl<'f> Emitter<'f> {
             func,
             axes,
             roots,
+            waits_for_launch: waits_for_launch(func),
             code,
             module: Module::new(func.target),
             values: SecondaryMap::with_capacity(func.value_count()),

@@ -109,3 +109,32 @@ fn atomics_on_shared_memory_tell_what_they_found() {
         "no ticket where the mask is false"
     );
 }
+
+#[kernel(warps = 4)]
+fn readonly_of_the_launch_before(#[readonly] x: Ptr<u32>, out: Ptr<u32>) {
+    launch_wait();
+    out.at(places()).store(x.at(places()).load());
+}
+
+#[kernel(warps = 4)]
+fn readonly(#[readonly] x: Ptr<u32>, out: Ptr<u32>) {
+    out.at(places()).store(x.at(places()).load());
+}
+
+/// ptxas moves `ld.global.nc` in front of the wait, where the launch before has not written yet.
+#[test]
+fn loads_of_what_the_launch_before_writes_are_coherent() {
+    let ptx_of = |func: Func| {
+        let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+        compiled.module.to_text()
+    };
+    let traced = [
+        KernelFn::trace(readonly),
+        KernelFn::trace(readonly_of_the_launch_before),
+    ];
+    let are_constant = traced.map(|traced| {
+        let func = traced.unwrap_or_else(|e| panic!("{e}")).func;
+        ptx_of(func).contains("ld.global.nc")
+    });
+    assert_eq!(are_constant, [true, false]);
+}
