@@ -3,9 +3,9 @@
 
     python3 bench/peers/convolution.py ARTEFACTS [--layers TEXT,..] [--passes forward,gradient,filters] [--ours TEXT,..] [--rounds N] [--singles N] [--json FILE] [--check]
 
-ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build convolution --emit cubin` names. A layer is images x height x width x channels x filters x taps x stride;
+ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build convolve filter_gradient add_parts --emit cubin` names. A layer is images x height x width x channels x filters x taps x stride;
 padding is half of the taps. Elements are N(0, 1) in bf16. Each result is compared with one of torch in f32 without tf32, on poisoned outputs. Ratios are cuDNN's time over
-ours: the median over the rounds. `gradient` is that of the image, of strides of 1, `filters` that of the filters.
+ours: the median over the rounds. `gradient` is that of the image, of strides of 1, `filters` that of the filters, whose instances stand in the order of the plan's times.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from cuda_driver import Function, Launch, MAP_ELEMENTS, MAP_SWIZZLES, L2_PROMOTI
 from manifest import launch_spec
 
 PREFIX = "convolve-bf16-bf16-Plain-"
-FILTERS_PREFIX = "filter_gradient-bf16-"
+FILTERS_PREFIX = "filter_gradient-bf16-f32-"
 SMS = 132
 # ResNet-50 at batch 32, and UNet at batch 8.
 LAYERS = [
@@ -126,24 +126,41 @@ def ours(folder, stem, layer, sets, is_gradient):
     return launches
 
 
-def parts_of(layer, filters, channels):
-    """Parts of the pixels, as kernels/src/convolution/filters_plan.rs says."""
-    tiles = -(-layer.filters // filters) * -(-layer.channels // channels) * layer.taps ** 2
-    steps = -(-layer.images * layer.out_height * layer.out_width // 64)
-    wanted = 64 + 4096 / channels + 4096 * (1 / filters + 1 / channels)
-    step = filters * channels / 32 * 1.032 * max(1, wanted / 128) ** 0.45 * (1.05 if filters <= 64 else 1)
-    def cycles(waves):
-        parts = min(max(waves * SMS // tiles, 1), steps)
-        size = parts * layer.filters * layer.taps ** 2 * layer.channels * 8
-        return -(-tiles * parts // SMS) * (-(-steps // parts) * step + 4000) + size / 2000, parts
-    return tiles, min(cycles(waves) for waves in range(1, 5))[1]
+def plan_of(layer, form):
+    """Tiles, parts of the pixels and microseconds, as kernels/src/convolution/filters_plan.rs says of an image without groups."""
+    groups, blocks, _ = form
+    rows, columns, of_tap = groups * 64, blocks * 64, -(-layer.channels // 64)
+    tiles = -(-layer.filters // rows) * -(-layer.taps ** 2 * of_tap // blocks)
+    pixels = layer.images * layer.out_height * layer.out_width
+    steps, size = -(-pixels // 64), layer.filters * layer.taps ** 2 * layer.channels
+    taps = 1 if of_tap % blocks == 0 else min(1 + (blocks - 1) / of_tap, blocks)
+    nbytes = 2 * (layer.images * layer.height * layer.width * layer.channels + pixels * layer.filters)
+    wanted = 64 + 4096 / columns + 4096 * (1 / rows + 1 / columns)
+    products = rows * columns / 32 * 1.032 * max(1, wanted / 128) ** 0.45 * (1.05 if rows <= 64 else 1)
+    step = max(0.92 * products, (rows + columns) * 128 / 95 * (1 + 0.62 * (taps - 1)), 170)
+
+    def microseconds(waves):
+        parts = -(-steps // -(-steps // min(max(waves * SMS // tiles, 1), steps)))
+        programs, each = tiles * parts, -(-steps // parts)
+        waves, of_wave = -(-programs // SMS), each * step + 1900 + 0.27 * rows * columns
+        share = each * rows * columns / 32 / of_wave * programs / (waves * SMS)
+        cycles = (4400 + waves * of_wave) / min(1.66e3 * (0.918 / max(share, 0.01)) ** (1 / 3), 1.9e3)
+        memory = max(nbytes / 2.3e6, programs * each * (rows + columns) * 128 / 12.1e6) + 0.7
+        return (cycles ** 3 + memory ** 3) ** (1 / 3) + (parts * size * 8 / 5.1e6 if parts > 1 else 0), parts
+
+    time_of, parts = min(microseconds(waves) for waves in range(1, 13))
+    return tiles, parts, time_of
+
+
+def form_of(stem):
+    return [int(x) for x in stem.split("-")[3].split("x")]
 
 
 def our_filters(folder, stem, layer, sets):
-    """Launches of one instance of the gradient of filters, and of the sum of its parts."""
-    groups, channels, _ = [int(x) for x in stem[len(FILTERS_PREFIX):].split("x")]
-    tiles, parts = parts_of(layer, groups * 64, channels)
-    elements, at_once = (1024, 1) if parts < 32 else (128, 32)
+    """Launches of one instance of the gradient of filters, and of the sum of its parts if there are several."""
+    tiles, parts, _ = plan_of(layer, form_of(stem))
+    elements, at_once = (512, 4) if parts <= 4 else (512, 8) if parts <= 16 else (128, 32) if parts <= 64 else (32, 128)
+    stem = stem if parts > 1 else stem.replace("-f32-", "-bf16-")
     add_parts = f"add_parts-bf16-{elements}-{at_once}"
     kernel, adding = [json.loads((folder / f"{name}.json").read_text()) for name in (stem, add_parts)]
     pixels, length = layer.images * layer.out_height * layer.out_width, layer.filters * layer.channels * layer.taps ** 2
@@ -159,9 +176,12 @@ def our_filters(folder, stem, layer, sets):
     room = torch.empty(parts * length, device="cuda")
     for s in sets:
         c = layer.filters
-        tensors = {"gradient": s.y.permute(0, 2, 3, 1).as_strided((pixels, c), (c, 1)), "parts": room, "out": s.dw}
+        gradient = s.y.permute(0, 2, 3, 1).as_strided((pixels, c), (c, 1))
         image = image_map(s.x, 64, 64, layer.taps, layer.padding, layer.stride, (layer.out_height, layer.out_width))
-        two = Convolve(functions[0], spec, tensors, image), Launch(functions[1], add, tensors)
+        if parts == 1:
+            calls.append(Convolve(functions[0], spec, {"gradient": gradient, "out": s.dw}, image))
+            continue
+        two = Convolve(functions[0], spec, {"gradient": gradient, "out": room}, image), Launch(functions[1], add, {"parts": room, "out": s.dw})
         calls.append(lambda two=two: [launch() for launch in two])
     return calls
 
@@ -213,7 +233,8 @@ def contest(text, which, options):
     name = f"{text} {which}"
     ways = [(s[len(PREFIX):], lambda s=s: ours(options.artefacts, s, layer, sets, is_gradient)) for s in stems]
     if which == "filters":
-        stems = [p.stem for p in sorted(options.artefacts.glob(f"{FILTERS_PREFIX}*.json")) if "+" not in p.stem and "depth" not in p.stem]
+        stems = [p.stem for p in sorted(options.artefacts.glob(f"{FILTERS_PREFIX}*.json")) if "depth" not in p.stem]
+        stems.sort(key=lambda stem: plan_of(layer, form_of(stem))[2])
         ways = [(s, lambda s=s: our_filters(options.artefacts, s, layer, sets)) for s in stems]
     if not options.check:
         ways.insert(0, ("cudnn", lambda: of_cudnn(layer, sets, which)))

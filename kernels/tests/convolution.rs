@@ -357,7 +357,7 @@ fn the_gradient_of_filters() {
     };
     check_filters(
         line,
-        "64 filters by 64 channels, pixels divided by 5, 25 CTAs",
+        "64x64 of filters and channels, pixels divided by 5, 25 CTAs",
     );
     let dilated = Sizes {
         x: &[2, 9, 8, 24],
@@ -367,7 +367,7 @@ fn the_gradient_of_filters() {
     };
     check_filters(
         dilated,
-        "64 filters by 64 channels, pixels divided by 1, 12 CTAs",
+        "64x64 of filters and channels, pixels divided by 1, 12 CTAs",
     );
     let groups = Sizes {
         x: &[3, 5, 6, 48],
@@ -378,7 +378,7 @@ fn the_gradient_of_filters() {
     };
     check_filters(
         groups,
-        "64 filters by 64 channels, pixels divided by 2, 54 CTAs",
+        "64x64 of filters and channels, pixels divided by 2, 54 CTAs",
     );
     let volume = Sizes {
         x: &[1, 4, 5, 3, 16],
@@ -388,7 +388,7 @@ fn the_gradient_of_filters() {
     };
     check_filters(
         volume,
-        "64 filters by 64 channels, pixels divided by 2, 36 CTAs",
+        "64x64 of filters and channels, pixels divided by 2, 36 CTAs",
     );
     let no_images = Sizes {
         x: &[0, 5, 6, 16],

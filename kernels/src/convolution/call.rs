@@ -4,11 +4,12 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use tilekit::prelude::*;
-use tilekit::{Buffer, Device};
+use tilekit::{Argument, Buffer, Device};
 
 use super::check::{Call, CallPlan, FilterCall, Loaded, UNIT};
 use super::error::Result;
-use super::filters::{FEW_PARTS, MANY_PARTS, add_parts, adding, filter_gradient};
+use super::filters::{ADDED, add_parts, adding, filter_gradient, with_added};
+use super::filters_plan::FilterPlan;
 use super::implicit::convolve;
 use super::launch::{FilterHandles, Handles, arguments, of_walk};
 use super::options::Options;
@@ -84,6 +85,11 @@ fn begin_of<'v, T: DeviceElement>(view: &View<'v, T>) -> View<'v, T> {
     let place = view.place();
     let all = view.source().view(place.shape.as_slice());
     all.with_offset(place.offset)
+}
+
+/// Whether a tensor begins at a multiple of the elements that wide stores take.
+fn begins_whole<T: DeviceElement>(view: &View<'_, T>) -> bool {
+    view.place().offset.is_multiple_of(UNIT)
 }
 
 /// The image of a call, or its copy, as it is loaded.
@@ -183,34 +189,62 @@ impl Convolutions {
         let Some(FilterCall { shape, plan }) = call else {
             return Ok(());
         };
-        let filters = shape.filters * shape.groups;
-        let length = filters * shape.taps() * shape.channels;
+        match plan {
+            Some(plan) if plan.parts == 1 && begins_whole(dfilters) => {
+                self.sum_pixels(stream, (&shape, &plan), [x, dy], dfilters)
+            }
+            _ => self.sum_parts(stream, (&shape, plan.as_ref()), [x, dy], dfilters),
+        }
+    }
+
+    /// The sums of all parts, one after the other from the beginning of `out`.
+    fn sum_pixels<T: Pixel, O: Numeric + DeviceElement>(
+        &self,
+        stream: &Stream,
+        (shape, plan): (&Shape, &FilterPlan),
+        [x, dy]: [&View<'_, T>; 2],
+        out: impl Argument<Ptr<O>>,
+    ) -> Result<()> {
+        let key = (
+            TypeId::of::<(T, O)>(),
+            format!("filter_gradient {}", plan.form),
+        );
+        let compile =
+            || fixed(filter_gradient::<T, O>, plan.form).compile(self.products.compiler());
+        let kernel = self
+            .products
+            .named_programmatic::<FilterHandles<T, O>>(key, compile)?;
+        let maps = (
+            shape.image(begin_of(x)),
+            begin_of(dy).with_shape([shape.pixels(), shape.filters * shape.groups]),
+            out,
+        );
+        let arguments = of_walk(shape, maps, plan.parts);
+        kernel.launch(stream, grid(plan.programs), arguments)?;
+        Ok(())
+    }
+
+    /// The sums of parts in a workspace, and what they add up to; zeros without a plan.
+    fn sum_parts<T: Pixel>(
+        &self,
+        stream: &Stream,
+        (shape, plan): (&Shape, Option<&FilterPlan>),
+        factors: [&View<'_, T>; 2],
+        dfilters: &View<'_, T>,
+    ) -> Result<()> {
+        let length = shape.of_filters();
         let count = plan.map_or(0, |plan| plan.parts);
         let room = count.max(1) * length;
         let parts = self.products.workspace::<f32>(stream, Role::Result, room)?;
         if let Some(plan) = plan {
-            let key = (TypeId::of::<T>(), format!("filter_gradient {}", plan.form));
-            let compile =
-                || fixed(filter_gradient::<T>, plan.form).compile(self.products.compiler());
-            let kernel = self.products.named::<FilterHandles<T>>(key, compile)?;
-            let maps = (
-                shape.image(begin_of(x)),
-                begin_of(dy).with_shape([shape.pixels(), filters]),
-                &*parts,
-            );
-            kernel.launch(stream, grid(plan.programs), of_walk(&shape, maps, count))?;
+            self.sum_pixels(stream, (shape, plan), factors, &*parts)?;
         }
-        let [elements, at_once] = adding(count);
+        let number = adding(count);
+        let [elements, at_once] = ADDED[number];
         let key = (TypeId::of::<T>(), format!("add_parts {at_once}"));
         let compiler = self.products.compiler();
-        let compile = || {
-            if at_once == MANY_PARTS[1] {
-                add_parts::<T, { MANY_PARTS[0] }, { MANY_PARTS[1] }>.compile(compiler)
-            } else {
-                add_parts::<T, { FEW_PARTS[0] }, { FEW_PARTS[1] }>.compile(compiler)
-            }
-        };
-        let kernel = self.products.named(key, compile)?;
+        let compile = || with_added!(number, T, kernel => kernel.compile(compiler));
+        let kernel = self.products.named_programmatic(key, compile)?;
         let blocks = length.div_ceil(elements);
         kernel.launch(
             stream,

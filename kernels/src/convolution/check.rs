@@ -6,7 +6,7 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::error::{Result, expect};
-use super::filters::FEW_PARTS;
+use super::filters::ADDED;
 use super::filters_plan::FilterPlan;
 use super::options::Options;
 use super::plan::Tiled;
@@ -165,7 +165,7 @@ fn check_pixels(pixels: usize) -> Result<()> {
 }
 
 /// Elements of the gradient of filters: the last program that adds parts has indices past the end, which fit an i32 too.
-const MOST_SUMS: usize = (i32::MAX as usize + 1) - FEW_PARTS[0];
+const MOST_SUMS: usize = (i32::MAX as usize + 1) - ADDED[0][0];
 
 /// The gradient of filters that has been checked; no plan where there are no pixels, and so zeros.
 pub(super) struct FilterCall {
@@ -196,7 +196,7 @@ impl FilterCall {
         }
         are_whole("dfilters", &shape, &[x, dy])?;
         check_pixels(shape.pixels())?;
-        let numbers = shape.groups * shape.filters * shape.taps() * shape.channels;
+        let numbers = shape.of_filters();
         expect(
             numbers <= MOST_SUMS,
             "dfilters",

@@ -6,8 +6,7 @@ use std::fmt;
 use tilekit::prelude::*;
 
 use super::walk::Walk;
-use crate::products::factor::{Operand, ResultOf};
-use crate::products::form::swizzle_of;
+use crate::products::factor::Operand;
 
 /// Pixels of a step.
 pub(super) const PIXELS: usize = 64;
@@ -15,13 +14,16 @@ pub(super) const PIXELS: usize = 64;
 /// Filters of a consumer warpgroup.
 pub(super) const FILTERS: usize = 64;
 
+/// Channels of a block: a row of 128 bytes of shared memory.
+pub(super) const CHANNELS: usize = 64;
+
 /// What [`filter_gradient`] is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FilterForm {
     /// Consumer warpgroups, of 64 filters each.
     pub groups: usize,
-    /// Channels of a tile.
-    pub channels: usize,
+    /// Blocks of a tile, of 64 channels under one tap each.
+    pub blocks: usize,
     /// Stages of the ring.
     pub stages: usize,
     /// Dimensions of an image: 4, or 5 with depth.
@@ -29,8 +31,18 @@ pub struct FilterForm {
 }
 
 impl FilterForm {
-    fn filters(&self) -> usize {
-        self.groups * FILTERS
+    /// Filters by elements of them.
+    pub(super) fn tile(&self) -> [usize; 2] {
+        [self.groups * FILTERS, self.blocks * CHANNELS]
+    }
+
+    /// Warps of a consumer, and those that load. Of three consumers the sums do not fit an equal share of the registers.
+    fn warps(&self) -> [Warps; 2] {
+        if self.groups == 3 {
+            [Warps(4).registers(160), Warps(1).registers(32)]
+        } else {
+            [Warps(4), Warps(1)]
+        }
     }
 }
 
@@ -38,29 +50,54 @@ impl fmt::Display for FilterForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FilterForm {
             groups,
-            channels,
+            blocks,
             stages,
             rank,
         } = self;
         let depth = if *rank == 5 { "+depth" } else { "" };
-        write!(f, "{groups}x{channels}x{stages}{depth}")
+        write!(f, "{groups}x{blocks}x{stages}{depth}")
     }
 }
 
-/// `parts[part, filter, tap, channel]` is the sum of `gradient[pixel, filter] · image[pixel under tap, channel]` over the pixels of a part. The grid has a program for each tile of
-/// filters and channels of each tap and part, tiles of a part one after the other.
-#[kernel(warps = 4)]
-pub fn filter_gradient<T: Operand + ResultOf<T>>(
+/// Blocks of channels under taps, those of a tap one after the other: the columns of the product.
+#[derive(Clone, Copy, Aggregate)]
+struct Blocks {
+    walk: Walk,
+    /// Channels of a group.
+    channels: Scalar<i32>,
+    /// Blocks of a tap.
+    of_tap: Scalar<i32>,
+}
+
+impl Blocks {
+    #[device]
+    fn count(self) -> Scalar<i32> {
+        self.of_tap * self.walk.count()
+    }
+
+    /// The tap of block `number`, and its first channel; past the last block, one past the last channel.
+    #[device]
+    fn place(self, number: Scalar<i32>) -> [Scalar<i32>; 2] {
+        let (tap, block) = (number / self.of_tap, number % self.of_tap);
+        let is_there = tap < self.walk.count();
+        let channel = select(is_there, block * CHANNELS, self.channels);
+        [select(is_there, tap, scalar(0)), channel]
+    }
+}
+
+/// `out[part, filter, tap, channel]` is the sum of `gradient[pixel, filter] · image[pixel under tap, channel]` over the pixels of a part. The grid has a program for each tile and part,
+/// tiles of a part one after the other, so that what runs at a time reads the same pixels. The columns of a tile are blocks of channels under any taps, for all of which the gradient's
+/// pixels are loaded once. Where there is one part, `out` is the gradient of filters itself.
+#[kernel(warps = 4, min_ctas_per_sm = 1)]
+pub fn filter_gradient<T: Operand, O: Numeric + DeviceElement>(
     #[fixed] form: FilterForm,
-    #[im2col(form.rank, [PIXELS, form.channels], swizzle_of::<T>(form.channels))] image: TensorMap<
-        T,
-    >,
-    #[block([PIXELS, form.filters()], Nvmma::B128)] gradient: TensorMap<T>,
-    parts: Ptr<f32>,
+    #[im2col(form.rank, [PIXELS, CHANNELS], Nvmma::B128)] image: TensorMap<T>,
+    #[block([PIXELS, form.tile()[0]], Nvmma::B128)] gradient: TensorMap<T>,
+    out: Ptr<O>,
     count: i32,
     pixels: i32,
     filters: i32,
-    channels: i32,
+    #[multiple_of(8)] channels: i32,
     groups: i32,
     output: [i32; 3],
     step: [i32; 3],
@@ -68,6 +105,7 @@ pub fn filter_gradient<T: Operand + ResultOf<T>>(
     taps: [i32; 3],
     spread: [i32; 3],
 ) {
+    launch_dependents();
     let walk = Walk {
         out: output,
         step,
@@ -75,17 +113,24 @@ pub fn filter_gradient<T: Operand + ResultOf<T>>(
         taps,
         spread,
     };
+    let ([rows, columns], has_depth) = (form.tile(), form.rank == 5);
+    let buffers = (
+        gradient.alloc(form.stages),
+        Smem::<T>::alloc([form.stages, PIXELS, columns], Nvmma::B128),
+    );
     let consumers = Consumers::warpgroups(form.groups);
-    let pipeline = Pipeline::tma((gradient, image), form.stages, consumers);
-    let taps = walk.count();
-    let blocks = cdiv(channels, form.channels);
-    let rows = cdiv(filters, form.filters());
-    let tiles = groups * rows * taps * blocks;
+    let pipeline = Pipeline::new(buffers, Producers::Tma, consumers);
+    let blocks = Blocks {
+        walk,
+        channels,
+        of_tap: cdiv(channels, CHANNELS),
+    };
+    let (of_row, of_group) = (cdiv(blocks.count(), form.blocks), cdiv(filters, rows));
+    let tiles = groups * of_group * of_row;
     let (part, tile) = (program_id(0) / tiles, program_id(0) % tiles);
-    let (rest, block) = (tile / blocks, tile % blocks);
-    let (rest, tap) = (rest / taps, rest % taps);
-    let (group, row) = (rest / rows, rest % rows);
-    let (filter, channel) = (row * form.filters(), block * form.channels);
+    let (line, column) = (tile / of_row, tile % of_row);
+    let (group, row) = (line / of_group, line % of_group);
+    let filter = row * rows;
     let steps = cdiv(pixels, PIXELS);
     let each = cdiv(steps, count);
     let first = minimum(part * each, steps);
@@ -93,7 +138,7 @@ pub fn filter_gradient<T: Operand + ResultOf<T>>(
 
     let multiply = |warpgroup: usize| {
         let mine = warpgroup * FILTERS..(warpgroup + 1) * FILTERS;
-        let mut acc = T::zeros([FILTERS, form.channels], form.channels);
+        let mut acc = T::zeros([FILTERS, columns], columns);
         let mut at = pipeline.start();
         let mut before = pipeline.nothing_held(&at);
         for step in range(first, end) {
@@ -106,74 +151,91 @@ pub fn filter_gradient<T: Operand + ResultOf<T>>(
             let done = std::mem::replace(&mut before, held);
             pipeline.consumer_release_when(step > first, done);
         }
-        let sums = acc.wait_all().cast::<f32>();
-        let of_group = rows_of(sums.layout(), filter + warpgroup * FILTERS, FILTERS);
-        let column = columns_of(sums.layout(), channel, form.channels);
-        let inside = (of_group < filters) & (column < channels);
-        let line = (group * filters + of_group) * taps + tap;
-        let place = line.cast::<i64>() * channels.cast::<i64>() + column;
-        let size = (groups * filters * taps).cast::<i64>() * channels.cast::<i64>();
-        let parts = parts + part.cast::<i64>() * size;
-        parts.at(place).mask(inside).store(sums);
+        let sums = acc.wait_all().cast::<O>();
+        // The launch before may still read what is stored to.
+        launch_wait();
+        let size = (groups * filters).cast::<i64>() * (walk.count() * channels).cast::<i64>();
+        let out = out + part.cast::<i64>() * size;
+        for block in 0..form.blocks {
+            let sums = sums.slice(1, block * CHANNELS..(block + 1) * CHANNELS);
+            let [tap, channel] = blocks.place(column * form.blocks + block);
+            let of_group = rows_of(sums.layout(), filter + warpgroup * FILTERS, FILTERS);
+            let of_tap = columns_of(sums.layout(), channel, CHANNELS);
+            let inside = (of_group < filters) & (of_tap < channels);
+            let line = (group * filters + of_group) * walk.count() + tap;
+            let place = line.cast::<i64>() * channels.cast::<i64>() + of_tap;
+            out.at(place).mask(inside).store(sums);
+        }
     };
     let load = || {
-        let [_, tap_rows, tap_columns] = walk.taps;
-        let [deep, high, wide] = walk.spread;
-        let (line, k) = (tap / tap_columns, tap % tap_columns);
-        let (i, j) = (line / tap_rows, line % tap_rows);
+        let places: Vec<_> = (0..form.blocks)
+            .map(|block| {
+                let [tap, channel] = blocks.place(column * form.blocks + block);
+                (walk.tap(tap), group * channels + channel)
+            })
+            .collect();
         let mut at = pipeline.start();
+        let by = walk.place(scalar(PIXELS as i32), has_depth);
+        let mut place = walk.place(first * PIXELS, has_depth);
+        launch_wait();
         for step in range(first, end) {
             let stage = pipeline.producer_acquire(at);
             let (of_gradient, of_image) = stage.tiles;
-            let pixel = step * PIXELS;
-            let from = [pixel, group * filters + filter];
+            let from = [step * PIXELS, group * filters + filter];
             gradient.load(from, of_gradient, stage.full);
-            let [index, plane, top, left] = walk.first(pixel, form.rank == 5);
-            let channel = group * channels + channel;
-            if form.rank == 5 {
-                let place = [index, plane, top, left, channel];
-                let offsets = [i * deep, j * high, k * wide];
-                image.load_im2col(place, offsets, of_image, stage.full);
-            } else {
-                let place = [index, top, left, channel];
-                let offsets = [j * high, k * wide];
-                image.load_im2col(place, offsets, of_image, stage.full);
+            let [index, plane, top, left] = walk.under(place);
+            for (block, ([deep, high, wide], channel)) in places.iter().enumerate() {
+                let to = of_image.slice(1, block * CHANNELS..(block + 1) * CHANNELS);
+                if has_depth {
+                    let from = [index, plane, top, left, *channel];
+                    image.load_im2col(from, [*deep, *high, *wide], to, stage.full);
+                } else {
+                    let from = [index, top, left, *channel];
+                    image.load_im2col(from, [*high, *wide], to, stage.full);
+                }
             }
+            place = walk.after(place, by, has_depth);
             at = pipeline.commit(stage).advance();
         }
     };
+    let [consumer, loader] = form.warps();
     warp_specialize()
         .main(|| multiply(0))
-        .workers(1..form.groups, Warps(4), multiply)
-        .worker(Warps(1), load)
+        .workers(1..form.groups, consumer, multiply)
+        .worker(loader, load)
         .run();
 }
 
-/// Elements of a program of [`add_parts`], and how many parts it loads at once.
-pub(super) const FEW_PARTS: [usize; 2] = [1024, 1];
+/// Elements of a program of [`add_parts`], and how many parts it loads at once: one load after another would take most of the time, and so would loads of which most are masked.
+pub(super) const ADDED: [[usize; 2]; 4] = [[512, 4], [512, 8], [128, 32], [32, 128]];
 
-/// The same where there are so many parts that one load after another takes most of the time.
-pub(super) const MANY_PARTS: [usize; 2] = [128, 32];
-
-/// Of so many parts: below [`MANY_PARTS`], CTAs of which most loads are masked cost more than they gain.
-pub(super) fn adding(count: usize) -> [usize; 2] {
-    if count < MANY_PARTS[1] {
-        FEW_PARTS
-    } else {
-        MANY_PARTS
+/// The number of [`ADDED`] for so many parts: twice as many as are loaded at once at most, but of the last.
+pub(super) fn adding(count: usize) -> usize {
+    match count {
+        0..=4 => 0,
+        5..=16 => 1,
+        17..=64 => 2,
+        _ => 3,
     }
 }
 
 /// `out[i]` is the sum of `parts[part, i]` over the parts for `i < length`, always in the same order.
-#[kernel(warps = 4, instances(<bf16, 1024, 1>, <bf16, 128, 32>, <f16, 1024, 1>, <f16, 128, 32>))]
+#[kernel(warps = 4, instances(
+    <bf16, 512, 4>, <bf16, 512, 8>, <bf16, 128, 32>, <bf16, 32, 128>,
+    <f16, 512, 4>, <f16, 512, 8>, <f16, 128, 32>, <f16, 32, 128>,
+))]
 pub fn add_parts<T: Float, const ELEMENTS: usize, const AT_ONCE: usize>(
-    #[readonly] parts: Ptr<f32>,
+    parts: Ptr<f32>,
     #[align(size_of::<T>())] out: Ptr<T>,
     count: i32,
     #[multiple_of(8)] length: i32,
 ) {
-    let warps = AT_ONCE.min(4);
-    let layout = Blocked::new([AT_ONCE / warps, 4], [1, 32], [warps, 4 / warps], [1, 0]);
+    launch_dependents();
+    launch_wait();
+    // Warps are beside each other as far as there are elements for them, and then one below the other.
+    let (lanes, warps) = ((ELEMENTS / 4).min(32), (ELEMENTS / 128).clamp(1, 4));
+    let each = AT_ONCE / (32 / lanes * (4 / warps));
+    let layout = Blocked::new([each, 4], [32 / lanes, lanes], [4 / warps, warps], [1, 0]);
     let part = arange(0..AT_ONCE, Slice::new(1, layout.clone())).expand_dims(1);
     let at = program_id(0) * ELEMENTS + arange(0..ELEMENTS, Slice::new(0, layout));
     let inside = at < length;
@@ -190,3 +252,28 @@ pub fn add_parts<T: Float, const ELEMENTS: usize, const AT_ONCE: usize>(
     }
     out.at(at).mask(inside).store(sums.sum(0).cast::<T>());
 }
+
+/// [`add_parts`] as [`ADDED`] says, and what is done with it.
+macro_rules! with_added {
+    ($number:expr, $element:ty, $kernel:ident => $then:expr) => {
+        match $number {
+            0 => {
+                let $kernel = add_parts::<$element, 512, 4>;
+                $then
+            }
+            1 => {
+                let $kernel = add_parts::<$element, 512, 8>;
+                $then
+            }
+            2 => {
+                let $kernel = add_parts::<$element, 128, 32>;
+                $then
+            }
+            _ => {
+                let $kernel = add_parts::<$element, 32, 128>;
+                $then
+            }
+        }
+    };
+}
+pub(super) use with_added;

@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::cases::shape_of;
-use super::filters::{FEW_PARTS, MANY_PARTS, add_parts, adding, filter_gradient};
+use super::filters::{ADDED, add_parts, adding, filter_gradient, with_added};
 use super::filters_plan::FilterPlan;
 use super::launch::of_walk;
 use super::shape::{Along, Shape};
@@ -34,7 +34,19 @@ fn sum<T: Operand>(shape: &Shape, image: &Input<T>, gradient: &Input<T>, place: 
     (0..shape.pixels()).filter_map(product).sum()
 }
 
-/// By the tile of that number, or the plan's if it is 0.
+/// Adds parts of so many elements.
+fn add<T: Operand + ResultOf<T> + Float>(
+    case: &mut Case,
+    (parts, out): (&Output<f32>, &Output<T>),
+    [count, length]: [i32; 2],
+) -> CaseResult {
+    let number = adding(count as usize);
+    let grid = grid((length as usize).div_ceil(ADDED[number][0]));
+    let arguments = (parts, out, count, length);
+    with_added!(number, T, kernel => case.launch_programmatic(kernel, grid, arguments))
+}
+
+/// By the tile of that number, or the plan's if it is 0, and as many parts.
 fn gradient_of_filters<T: Operand + ResultOf<T> + Float>(case: &mut Case) -> CaseResult {
     let shape = shape_of(case);
     let plan = match case.size("tile") {
@@ -42,34 +54,32 @@ fn gradient_of_filters<T: Operand + ResultOf<T> + Float>(case: &mut Case) -> Cas
         number => FilterPlan::all(&shape).into_iter().nth(number - 1),
     };
     let plan = plan.expect("im2col maps reach the pixels of a case");
+    let plan = match case.size("parts") {
+        0 => plan,
+        parts => plan.divided_by(parts),
+    };
     let of_image: usize = shape.along.iter().map(|along| along.input).product();
     let [channels, filters] = [shape.channels, shape.filters].map(|count| count * shape.groups);
     let image = case.normal::<T>("image", [shape.images * of_image, channels]);
     let gradient = case.normal::<T>("gradient", [shape.pixels(), filters]);
-    let length = filters * shape.taps() * shape.channels;
-    let parts = case.output::<f32>("parts", [plan.parts, length]);
     let out = case.output::<T>("out", [filters, shape.taps(), shape.channels]);
-    let maps = (shape.image(image.view()), gradient.view(), &parts);
-    case.launch(
-        fixed(filter_gradient::<T>, plan.form),
-        grid(plan.programs),
-        of_walk(&shape, maps, plan.parts),
-    )?;
-    let [elements, at_once] = adding(plan.parts);
-    let grid = grid(length.div_ceil(elements));
-    let arguments = (&parts, &out, plan.parts as i32, length as i32);
-    if at_once == MANY_PARTS[1] {
-        case.launch(
-            add_parts::<T, { MANY_PARTS[0] }, { MANY_PARTS[1] }>,
-            grid,
-            arguments,
+    let maps = (shape.image(image.view()), gradient.view());
+    if plan.parts == 1 {
+        case.launch_programmatic(
+            fixed(filter_gradient::<T, T>, plan.form),
+            grid(plan.programs),
+            of_walk(&shape, (maps.0, maps.1, &out), 1),
         )?;
     } else {
-        case.launch(
-            add_parts::<T, { FEW_PARTS[0] }, { FEW_PARTS[1] }>,
-            grid,
-            arguments,
+        let length = filters * shape.taps() * shape.channels;
+        let parts = case.output::<f32>("parts", [plan.parts, length]);
+        case.launch_programmatic(
+            fixed(filter_gradient::<T, f32>, plan.form),
+            grid(plan.programs),
+            of_walk(&shape, (maps.0, maps.1, &parts), plan.parts),
         )?;
+        let numbers = [plan.parts, length].map(|number| number as i32);
+        add(case, (&parts, &out), numbers)?;
     }
     let tolerance = Close {
         relative: 4e-3,
@@ -81,20 +91,22 @@ fn gradient_of_filters<T: Operand + ResultOf<T> + Float>(case: &mut Case) -> Cas
     Ok(())
 }
 
+/// Every tile with several parts and with one, and each way to add them.
 #[case(sizes(
-    images = [2, 3, 1, 2, 3, 1, 1],
-    depth = [1, 1, 1, 1, 1, 1, 1],
-    height = [9, 8, 11, 7, 6, 30, 50],
-    width = [7, 9, 10, 8, 11, 31, 46],
-    channels = [264, 136, 72, 16, 64, 8, 8],
-    filters = [136, 72, 200, 56, 8, 8, 8],
-    groups = [1, 1, 1, 2, 1, 1, 1],
-    taps = [1, 3, 2, 3, 3, 5, 1],
-    taps_width = [1, 1, 3, 3, 3, 5, 1],
-    stride = [1, 2, 1, 1, 2, 3, 1],
-    padding = [0, 1, 2, 1, 1, 2, 0],
-    dilation = [1, 1, 2, 1, 1, 1, 1],
-    tile = [1, 2, 3, 4, 1, 0, 0]
+    images = [3, 2, 1, 4, 3, 1, 1, 1, 1, 1, 1, 1, 2, 3, 1, 1, 2, 2, 1],
+    depth = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],
+    height = [8, 9, 11, 7, 6, 30, 50, 66, 20, 7, 9, 9, 6, 6, 5, 8, 5, 7, 3],
+    width = [9, 7, 10, 8, 11, 31, 46, 64, 20, 9, 7, 8, 6, 11, 9, 8, 5, 7, 5],
+    channels = [136, 264, 72, 16, 64, 8, 8, 24, 72, 136, 264, 72, 72, 64, 72, 136, 72, 64, 8],
+    filters = [200, 136, 200, 56, 8, 8, 8, 8, 64, 200, 136, 136, 136, 8, 72, 24, 136, 64, 16],
+    groups = [1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 2, 1, 1],
+    taps = [3, 1, 2, 3, 3, 5, 1, 1, 1, 3, 1, 3, 3, 3, 3, 1, 3, 3, 1],
+    taps_width = [1, 1, 3, 3, 3, 5, 1, 1, 3, 2, 1, 3, 2, 3, 3, 1, 3, 3, 1],
+    stride = [2, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 2, 1, 2, 1, 1, 1, 1, 1],
+    padding = [1, 0, 2, 1, 1, 2, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 0],
+    dilation = [1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],
+    tile = [1, 2, 3, 4, 5, 6, 7, 8, 7, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0],
+    parts = [2, 2, 3, 4, 3, 2, 36, 66, 7, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0]
 ))]
 fn filter_gradient_bf16(case: &mut Case) -> CaseResult {
     gradient_of_filters::<bf16>(case)
@@ -113,7 +125,8 @@ fn filter_gradient_bf16(case: &mut Case) -> CaseResult {
     stride = [1, 1],
     padding = [1, 0],
     dilation = [1, 4],
-    tile = [0, 1]
+    tile = [0, 1],
+    parts = [0, 1]
 ))]
 fn filter_gradient_f16(case: &mut Case) -> CaseResult {
     gradient_of_filters::<f16>(case)

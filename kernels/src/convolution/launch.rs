@@ -79,9 +79,9 @@ pub(super) fn arguments<I, F, O, S, B, C>(
 }
 
 /// The parameters of `filter_gradient`.
-pub(super) type FilterHandles<T> = handles! {
+pub(super) type FilterHandles<T, O> = handles! {
     image gradient: TensorMap<T>,
-    parts: Ptr<f32>,
+    out: Ptr<O>,
     count pixels filters channels groups: Scalar<i32>,
     output step lower taps spread: [Scalar<i32>; 3],
 };
@@ -103,17 +103,17 @@ pub(super) type OfFilters<I, G, P> = (
     [i32; 3],
 );
 
-/// Image, gradient of the result, and parts, so many of them.
+/// Image, gradient of the result, and where sums are stored, for so many parts.
 pub(super) fn of_walk<I, G, P>(
     shape: &Shape,
-    (image, gradient, parts): (I, G, P),
+    (image, gradient, out): (I, G, P),
     count: usize,
 ) -> OfFilters<I, G, P> {
     let [output, step, lower, taps, spread] = walk_of(shape);
     (
         image,
         gradient,
-        parts,
+        out,
         count as i32,
         shape.pixels() as i32,
         shape.filters as i32,

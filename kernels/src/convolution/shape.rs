@@ -141,6 +141,18 @@ impl Shape {
         2 * self.pixels() * self.groups * self.filters * self.channels * self.taps()
     }
 
+    /// Elements of all filters.
+    pub(super) fn of_filters(&self) -> usize {
+        self.groups * self.filters * self.taps() * self.channels
+    }
+
+    /// Bytes of all images and of their result, of elements of 16 bits.
+    pub(super) fn bytes(&self) -> f64 {
+        let of_image: usize = self.along.iter().map(|along| along.input).product();
+        let of_images = self.images * of_image * self.channels;
+        (2 * self.groups * (of_images + self.pixels() * self.filters)) as f64
+    }
+
     /// The image, whose pixels and channels follow each other, for im2col loads.
     pub(super) fn image<'s, T: DeviceElement, S: TensorSource<T>>(
         &self,

@@ -418,6 +418,16 @@ impl Products {
         self.kernel((types, Which::Named(name)), compile)
     }
 
+    /// The same, of one that may start before the launch in front of it has ended.
+    pub(crate) fn named_programmatic<H: 'static>(
+        &self,
+        (types, name): (TypeId, String),
+        compile: impl FnOnce() -> tilekit::Result<CompiledKernel<H>>,
+    ) -> Result<LoadedKernel<H>> {
+        let load = || compile()?.load(&self.device)?.programmatic();
+        self.loaded((types, Which::Named(name)), load)
+    }
+
     /// A kernel, loaded at its first use.
     pub(super) fn kernel<H: 'static>(
         &self,

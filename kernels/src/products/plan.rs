@@ -13,7 +13,7 @@ use super::times::{
     any_microseconds, cluster_microseconds, copy_microseconds, few_microseconds, many_microseconds,
     precise_microseconds, precise_parts_microseconds, split_microseconds, wave_microseconds,
 };
-pub(crate) use super::times::{resident, step_cycles};
+pub(crate) use super::times::{clock, resident, step_cycles, together};
 
 /// A product, as the choice of its kernel depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -67,12 +67,12 @@ fn of_pairs(ctas: usize, need: &Need) -> f64 {
 }
 
 /// Microseconds of a product whose cycles and whose memory take so long by themselves: more than the longer of the two, by which of them they do not overlap.
-fn together(cycles: f64, memory: f64) -> f64 {
+pub(crate) fn together(cycles: f64, memory: f64) -> f64 {
     (cycles.powi(3) + memory.powi(3)).cbrt()
 }
 
 /// The clock, in cycles a microsecond, at this share of full use of the tensor cores: power sets it.
-fn clock(share: f64) -> f64 {
+pub(crate) fn clock(share: f64) -> f64 {
     (1.66e3 * (0.918 / share.max(0.01)).cbrt()).min(1.98e3)
 }
 
