@@ -177,6 +177,39 @@ fn rows_that_begin_anywhere_are_copied_for_kernels_that_want_others() {
 }
 
 #[test]
+fn rows_that_begin_between_pairs_go_to_shared_memory_by_pairs() {
+    let device = Device::emulator();
+    let copied = INSTANCES
+        .into_iter()
+        .filter(|instance| matches!(instance, Instance::Copied(_)));
+    let size @ [m, n, k] = [40, 70, 970];
+    let mut count = 0;
+    for instance in copied {
+        let mut dispatch = Dispatch::default();
+        // A column-major C is the transpose of a product.
+        for size in [size, [n, m, k]] {
+            dispatch.set(&Need::of_16_bits(size), instance);
+        }
+        let products = Products::with_dispatch(&device, dispatch);
+        for (a, c) in [
+            (Lies::Rows, Lies::Rows),
+            (Lies::Part(2, 4), Lies::Part(3, 5)),
+            (Lies::Rows, Lies::Columns),
+        ] {
+            check::<f16>(&products, &device, size, [a, Lies::Columns, c]);
+        }
+        let [x, y, z] = [m * k, k * n, m * n].map(|len| Buffer::<f16>::zeros(&device, len));
+        let (x, y, z) = (x.unwrap(), y.unwrap(), z.unwrap());
+        let y = y.view([k, n]).with_strides([1, k]);
+        let plan = products.plan(&x.view([m, k]), &y, &z.view([m, n]), &Options::default());
+        let plan = plan.unwrap().to_string();
+        assert!(plan.contains(&instance.to_string()), "{plan}");
+        count += 1;
+    }
+    assert_eq!(count, 7);
+}
+
+#[test]
 fn clusters_share_operands_of_any_lie() {
     let device = Device::emulator();
     let [m, n, k] = [70, 136, 328];

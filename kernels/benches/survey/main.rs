@@ -106,6 +106,13 @@ fn of_each_instance(
                 .flat_map(|n| units.map(|k| [65, n, k]))
                 .collect()
         }
+        Instance::Copied(_) => {
+            let of_results = [65, 66, 68, 72];
+            of_results
+                .into_iter()
+                .flat_map(|n| [1026, 1028, 1032].map(|k| [64, n, k]))
+                .collect()
+        }
         _ => vec![[520, 256, 2048]],
     };
     let load = |instance: Instance| {

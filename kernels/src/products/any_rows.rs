@@ -55,20 +55,20 @@ fn lines([_, length]: [usize; 2], unit: usize, warps: usize) -> Blocked {
 
 /// An operand in a program.
 #[derive(Clone, Copy)]
-struct Lines<T: Operand> {
-    base: Ptr<T::Bits>,
-    pitch: Scalar<i32>,
+pub(super) struct Lines<T: Operand> {
+    pub(super) base: Ptr<T::Bits>,
+    pub(super) pitch: Scalar<i32>,
     /// Which product of a batch, in elements.
-    of_batch: Scalar<i64>,
+    pub(super) of_batch: Scalar<i64>,
     /// Its first row of M or N here, and how many there are.
-    first: Scalar<i32>,
-    rows: Scalar<i32>,
-    k: Scalar<i32>,
-    side: Side,
-    unit: usize,
+    pub(super) first: Scalar<i32>,
+    pub(super) rows: Scalar<i32>,
+    pub(super) k: Scalar<i32>,
+    pub(super) side: Side,
+    pub(super) unit: usize,
     /// Rows of a tile, and warps that load them.
-    of_tile: usize,
-    warps: usize,
+    pub(super) of_tile: usize,
+    pub(super) warps: usize,
 }
 
 impl<T: Operand> Lines<T> {
@@ -80,9 +80,9 @@ impl<T: Operand> Lines<T> {
         }
     }
 
-    /// Loads what a step along K takes: zeros outside of the matrix.
+    /// What a step along K takes, with zeros outside of the matrix.
     #[device]
-    fn load(self, step: Scalar<i32>) -> Tensor<T::Bits> {
+    fn access(self, step: Scalar<i32>) -> Access<Pointers<T::Bits>> {
         let [outer, inner] = self.block();
         let layout = lines(self.block(), self.unit, self.warps);
         let along_k = step * depth::<T>();
@@ -98,7 +98,27 @@ impl<T: Operand> Lines<T> {
         let before = from[0].cast::<i64>() * pitch.cast::<i64>() + from[1].cast::<i64>();
         let base = self.base + (self.of_batch + before).multiple_of([self.unit]);
         let inside = (i + from[0] < to[0]) & (j + from[1] < end);
-        base.at(i * pitch + j).mask(inside).other(0).load()
+        base.at(i * pitch + j).mask(inside)
+    }
+
+    /// Loads that.
+    #[track_caller]
+    fn load(self, step: Scalar<i32>) -> Tensor<T::Bits> {
+        self.access(step).other(0).load()
+    }
+
+    /// Copies it to a stage. Elements go in pairs or more.
+    #[track_caller]
+    pub(super) fn copy(self, step: Scalar<i32>, stage: Smem<T::Bits>) {
+        self.access(step).copy_to(stage);
+    }
+
+    /// Stages of it in shared memory.
+    #[track_caller]
+    pub(super) fn alloc_stages(self, stages: usize) -> Smem<T::Bits> {
+        let [outer, inner] = self.block();
+        let swizzle = self.side.swizzle::<T>(self.of_tile);
+        Smem::alloc([stages, outer, inner], swizzle)
     }
 
     /// Where that lies in shared memory.
@@ -109,7 +129,7 @@ impl<T: Operand> Lines<T> {
 
     /// The same as `[rows, K]`, for the tensor cores.
     #[track_caller]
-    fn by_rows(self, tile: Smem<T::Bits>) -> Smem<T> {
+    pub(super) fn by_rows(self, tile: Smem<T::Bits>) -> Smem<T> {
         let tile = tile.reinterpret::<T>(self.block(), tile.layout());
         if self.side.is_mn_major {
             tile.transpose()

@@ -254,10 +254,10 @@ impl Products {
             Some(turned) => (b, a, scales[1], scales[0], turned),
             None => (a, b, scales[0], scales[1], epilogue),
         };
-        if let Some((plan, tile)) = self.by_any_rows(&call) {
+        if let Some(plan) = self.in_place(&call) {
             let matrices = (x.source(), y.source(), c.source());
             let numbers = (options, [x_scales, y_scales]);
-            return self.launch_any_rows(stream, (&call, plan, tile), matrices, numbers, epilogue);
+            return self.launch_in_place(stream, (&call, plan), matrices, numbers, epilogue);
         }
         let [(of_x, x_taken), (of_y, y_taken)] =
             [0, 1].map(|side| (call.factors[side], call.taken[side]));
@@ -372,7 +372,9 @@ impl Products {
                 let kernel = self.loaded::<ClusterHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_cluster(tile.turned))?;
             }
-            Instance::Any(_) => unreachable!("matrices are not copied for it"),
+            Instance::Any(_) | Instance::Copied(_) => {
+                unreachable!("matrices are not copied for it")
+            }
         }
         Ok(())
     }

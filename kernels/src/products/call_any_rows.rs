@@ -8,12 +8,13 @@ use tilekit::prelude::*;
 use super::any_rows::{AnyTile, any_rows};
 use super::call::{Products, Which};
 use super::check::{Call, View};
+use super::copied_tiles::{CopiedTile, copied_tiles};
 use super::epilogue::Epilogue;
 use super::error::Result;
 use super::factor::{Operand, ResultOf};
 use super::form::Form;
 use super::instances::Instance;
-use super::launch::AnyHandles;
+use super::launch::{AnyHandles, CopiedHandles};
 use super::matrix::Matrix;
 use super::options::Options;
 use super::plan::Plan;
@@ -24,23 +25,98 @@ fn begun<T: DeviceElement>(buffer: &Buffer<T>, place: Matrix) -> View<'_, T> {
     view.with_offset(place.offset)
 }
 
+/// The operands of a call and its result, where they are.
+type Matrices<'m, T, O> = (&'m Buffer<T>, &'m Buffer<T>, &'m Buffer<O>);
+
 impl Products {
-    /// The plan of a call, if that is by `any_rows`.
-    pub(super) fn by_any_rows(&self, call: &Call) -> Option<(Plan, AnyTile)> {
+    /// The plan of a call, if that is by a kernel that takes rows that begin anywhere.
+    pub(super) fn in_place(&self, call: &Call) -> Option<Plan> {
         call.loose?;
         let plan = self.planned(call.need()).plan;
-        match plan.instance {
-            Instance::Any(tile) => Some((plan, tile)),
-            _ => None,
-        }
+        let takes_any = matches!(plan.instance, Instance::Any(_) | Instance::Copied(_));
+        takes_any.then_some(plan)
     }
 
     /// Launches it on the matrices where they are: X, Y and the result.
-    pub(super) fn launch_any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    pub(super) fn launch_in_place<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+        &self,
+        stream: &Stream,
+        (call, plan): (&Call, Plan),
+        matrices: Matrices<'_, T, O>,
+        numbers: (&Options<'_, O>, [&Buffer<f32>; 2]),
+        epilogue: E,
+    ) -> Result<()> {
+        match plan.instance {
+            Instance::Any(tile) => {
+                self.launch_any_rows(stream, (call, plan, tile), matrices, numbers, epilogue)
+            }
+            Instance::Copied(tile) => {
+                self.launch_copied(stream, (call, plan, tile), matrices, numbers, epilogue)
+            }
+            _ => unreachable!("the plan is of a kernel that takes rows that begin anywhere"),
+        }
+    }
+
+    fn launch_copied<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+        &self,
+        stream: &Stream,
+        (call, plan, tile): (&Call, Plan, CopiedTile),
+        (x, y, c): Matrices<'_, T, O>,
+        (options, [x_scales, y_scales]): (&Options<'_, O>, [&Buffer<f32>; 2]),
+        epilogue: E,
+    ) -> Result<()> {
+        let loose = call.loose.expect("what it is planned for");
+        let [(of_x, _), (of_y, _)] = loose.factors;
+        let form = Form::new(tile, epilogue);
+        let types = TypeId::of::<(T, O, E)>();
+        let which = Which::Product(form.of(plan.instance), epilogue.name());
+        let compile = || fixed(copied_tiles::<T, O, E>, form).compile(self.compiler());
+        let load = || compile()?.load(self.device())?.programmatic();
+        let kernel = self.loaded::<CopiedHandles<T, O>>((types, which), load)?;
+        let (source, of_source) = match (options.source, loose.source) {
+            (Some(view), Some(place)) => (view.source(), place),
+            _ => (c, loose.result),
+        };
+        let [m, n, k] = call.size.map(|extent| extent as i32);
+        let pitch = |place: Matrix| place.strides[0] as i32;
+        let [of_x, of_y] = [(x, of_x), (y, of_y)].map(|(own, of)| (begun(own, of), pitch(of)));
+        let ((x, x_pitch), (y, y_pitch), m, n) = if tile.tile.turned {
+            (of_y, of_x, n, m)
+        } else {
+            (of_x, of_y, m, n)
+        };
+        let [out, source] = [begun(c, loose.result), begun(source, of_source)];
+        let bias = options.bias.map_or(c, |(bias, _)| bias);
+        kernel.launch(
+            stream,
+            plan.grid,
+            (
+                &x,
+                x_pitch,
+                &y,
+                y_pitch,
+                &out,
+                pitch(loose.result),
+                m,
+                n,
+                k,
+                options.alpha,
+                options.beta,
+                &source,
+                pitch(of_source),
+                bias,
+                x_scales,
+                y_scales,
+            ),
+        )?;
+        Ok(())
+    }
+
+    fn launch_any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         &self,
         stream: &Stream,
         (call, plan, tile): (&Call, Plan, AnyTile),
-        (x, y, c): (&Buffer<T>, &Buffer<T>, &Buffer<O>),
+        (x, y, c): Matrices<'_, T, O>,
         (options, [x_scales, y_scales]): (&Options<'_, O>, [&Buffer<f32>; 2]),
         epilogue: E,
     ) -> Result<()> {

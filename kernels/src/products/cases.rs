@@ -271,7 +271,9 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 );
                 Self::begin(case, plan, role, kernel, arguments)
             }
-            Instance::Any(_) => unreachable!("rows of cases begin where tensor maps want them"),
+            Instance::Any(_) | Instance::Copied(_) => {
+                unreachable!("rows of cases begin where tensor maps want them")
+            }
             Instance::Split(tile) => {
                 let form = Form {
                     tile,

@@ -233,7 +233,9 @@ impl Call {
     pub(super) fn plan(&self, dispatch: &Dispatch) -> CallPlan {
         let is_product = !self.is_empty() && self.size[2] > 0;
         let product = is_product.then(|| dispatch.choose(&self.need()));
-        let is_mapped = |choice: &Choice| !matches!(choice.plan.instance, Instance::Any(_));
+        let is_mapped = |choice: &Choice| {
+            !matches!(choice.plan.instance, Instance::Any(_) | Instance::Copied(_))
+        };
         CallPlan {
             product,
             is_transposed: self.is_transposed,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::any_rows::AnyTile;
 use super::cluster_tiles::{ClusterTile, TILES};
+use super::copied_tiles::CopiedTile;
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;
 use super::few_tiles::FewTile;
@@ -31,6 +32,8 @@ pub enum Instance {
     Cluster(ClusterTile),
     /// [`precise_parts`](super::precise_parts::precise_parts).
     PreciseParts(PreciseTile),
+    /// [`copied_tiles`](super::copied_tiles::copied_tiles).
+    Copied(CopiedTile),
 }
 
 /// Tiles of `dense`: warpgroups, rows of each, columns, stages.
@@ -133,6 +136,17 @@ const PRECISE_PARTS: [([usize; 4], bool); 5] = [
 /// Tiles of `dense` alone and by pairs, which were added last: two waves of 1472 x 4864 are all of 132 tiles.
 const MANY_LAST: [usize; 4] = [2, 64, 224, 4];
 
+/// Tiles of `copied_tiles`: columns, CTAs of a cluster, and whether A and B are exchanged.
+const COPIED: [(usize, usize, bool); 7] = [
+    (128, 1, false),
+    (64, 1, false),
+    (64, 2, false),
+    (64, 4, false),
+    (64, 8, false),
+    (32, 8, true),
+    (32, 8, false),
+];
+
 /// How many instances are not of `split_k`, `one_wave`, `any_rows` and of pairs.
 const WHOLE: usize = MANY.len() + FEW.len() * CLUSTERS.len();
 
@@ -166,9 +180,12 @@ const UNDIVIDED: usize = OF_CLUSTERS + PRECISE_FEW.len();
 /// How many are not of the last of `dense`.
 const DIVIDED: usize = UNDIVIDED + PRECISE_PARTS.len();
 
+/// How many are not of `copied_tiles`.
+const MAPPED_LAST: usize = DIVIDED + 2;
+
 /// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; DIVIDED + 2] = {
-    let mut all = [Instance::Many(ManyTile::of(MANY_LAST)); DIVIDED + 2];
+pub const INSTANCES: [Instance; MAPPED_LAST + COPIED.len()] = {
+    let mut all = [Instance::Many(ManyTile::of(MANY_LAST)); MAPPED_LAST + COPIED.len()];
     let mut at = 0;
     while at < MANY.len() {
         all[at] = Instance::Many(ManyTile::of(MANY[at]));
@@ -240,6 +257,12 @@ pub const INSTANCES: [Instance; DIVIDED + 2] = {
         at += 1;
     }
     all[DIVIDED + 1] = Instance::Many(ManyTile::of(MANY_LAST).by_pairs());
+    at = MAPPED_LAST;
+    while at < all.len() {
+        let (columns, ctas, turned) = COPIED[at - MAPPED_LAST];
+        all[at] = Instance::Copied(CopiedTile::of(columns, ctas, turned));
+        at += 1;
+    }
     all
 };
 
@@ -287,6 +310,19 @@ impl Instance {
                 is_along_k.then_some(self)
             }
             Instance::PreciseParts(_) => (need.batches == 1).then_some(self),
+            Instance::Copied(tile) => {
+                let Loose {
+                    units, is_mn_major, ..
+                } = need.loose?;
+                let is_along_k = need.batches == 1 && is_mn_major == [false; 2];
+                let tile = tile.with_units(units);
+                // `cp.async` copies 4 bytes or more.
+                let goes_by_pairs = tile.units[..2].iter().all(|&unit| unit > 1);
+                let [m, n, _] = need.size;
+                let is_measured = tile.is_for([m, n], need.steps());
+                let is_able = is_along_k && goes_by_pairs && is_measured;
+                is_able.then_some(Instance::Copied(tile))
+            }
             Instance::Any(tile) => {
                 let Loose { units, .. } = need.loose?;
                 Some(Instance::Any(AnyTile { units, ..tile }))
@@ -340,6 +376,14 @@ impl fmt::Display for Instance {
                 let ([rows, columns], [x, y]) = (tile.shape(), tile.along);
                 write!(f, "{rows}x{columns} by clusters of {x}x{y}")?;
                 f.write_str(exchanged(tile.turned))
+            }
+            Instance::Copied(tile) => {
+                let ([rows, columns], ctas) = (tile.shape(), tile.tile.ctas);
+                let turned = exchanged(tile.tile.turned);
+                write!(
+                    f,
+                    "{rows}x{columns} by {ctas} CTAs along K of rows that begin anywhere{turned}"
+                )
             }
             Instance::Any(tile) => {
                 let [rows, columns] = tile.shape();

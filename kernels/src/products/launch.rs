@@ -69,6 +69,21 @@ pub(super) type AnyHandles<T, O> = handles! {
     ..epilogue(O),
 };
 
+/// The parameters of `copied_tiles`.
+pub(super) type CopiedHandles<T, O> = handles! {
+    x: Ptr<T>,
+    x_pitch: Scalar<i32>,
+    y: Ptr<T>,
+    y_pitch: Scalar<i32>,
+    out: Ptr<O>,
+    stride m n k: Scalar<i32>,
+    alpha beta: Scalar<f32>,
+    source: Ptr<O>,
+    source_pitch: Scalar<i32>,
+    bias: Ptr<O>,
+    a_scales b_scales: Ptr<f32>,
+};
+
 /// What a kernel reads and writes, all of it in rows.
 pub(super) struct Launch<'a, T, O> {
     pub(super) need: Need,

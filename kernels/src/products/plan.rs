@@ -5,13 +5,15 @@ use std::fmt;
 use super::dense::ManyTile;
 pub use super::factor::MULTIPROCESSORS;
 use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
+use super::few_tiles::FewTile;
 use super::instances::{INSTANCES, Instance};
 use super::options::Precision;
 use super::precise::PreciseTile;
 use super::split_k::{MOST_PARTS, SplitTile};
 use super::times::{
-    any_microseconds, cluster_microseconds, copy_microseconds, few_microseconds, many_microseconds,
-    precise_microseconds, precise_parts_microseconds, split_microseconds, wave_microseconds,
+    any_microseconds, cluster_microseconds, copied_microseconds, copy_microseconds,
+    few_microseconds, many_microseconds, precise_microseconds, precise_parts_microseconds,
+    split_microseconds, wave_microseconds,
 };
 pub(crate) use super::times::{clock, resident, step_cycles, together};
 
@@ -106,7 +108,7 @@ impl Plan {
     pub fn of(instance: Instance, need: &Need) -> Plan {
         let plan = Plan::of_maps(instance, need);
         match instance {
-            Instance::Any(_) => plan,
+            Instance::Any(_) | Instance::Copied(_) => plan,
             _ => Plan {
                 microseconds: plan.microseconds + copy_microseconds(need),
                 ..plan
@@ -121,16 +123,19 @@ impl Plan {
             Instance::Many(tile) => of_many(instance, tile, need),
             Instance::Wave(tile) => of_wave(instance, tile, need),
             Instance::Few(tile) => {
-                let (rows, columns) = if tile.turned { (n, m) } else { (m, n) };
-                let grid = [
-                    rows.div_ceil(tile.groups * INSTRUCTION_ROWS) * tile.ctas,
-                    columns.div_ceil(tile.columns),
-                    need.batches,
-                ];
+                let grid = few_grid(tile, need);
                 Plan {
                     instance,
                     grid,
                     microseconds: few_microseconds(tile, grid, need),
+                }
+            }
+            Instance::Copied(tile) => {
+                let grid = few_grid(tile.tile, need);
+                Plan {
+                    instance,
+                    grid,
+                    microseconds: copied_microseconds(tile, grid, need),
                 }
             }
             Instance::Any(tile) => {
@@ -214,13 +219,26 @@ impl Plan {
                 let [along_rows, along_columns] = tile.count([m, n]);
                 along_rows * along_columns * need.batches
             }
-            Instance::Few(_) | Instance::Wave(_) | Instance::Any(_) | Instance::Cluster(_) => {
-                self.grid.iter().product()
-            }
+            Instance::Few(_)
+            | Instance::Wave(_)
+            | Instance::Any(_)
+            | Instance::Cluster(_)
+            | Instance::Copied(_) => self.grid.iter().product(),
             Instance::Split(_) | Instance::PreciseParts(_) => self.grid[0],
         };
         tiles.div_ceil(MULTIPROCESSORS)
     }
+}
+
+/// A cluster for each tile.
+fn few_grid(tile: FewTile, need: &Need) -> [usize; 3] {
+    let [m, n, _] = need.size;
+    let (rows, columns) = if tile.turned { (n, m) } else { (m, n) };
+    [
+        rows.div_ceil(tile.groups * INSTRUCTION_ROWS) * tile.ctas,
+        columns.div_ceil(tile.columns),
+        need.batches,
+    ]
 }
 
 fn of_many(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
