@@ -7,12 +7,12 @@ use tilekit_kernels::products::{Axis, Operand, Options, Precision, Products, Res
 use crate::calls::{device, each, extent, is_on_gpu};
 use crate::numbers::{Number, factors, small};
 use crate::options::{Extras, Factors, activate};
-use crate::tensor::{Lies, Tensor};
+use crate::tensor::{MemoryLayout, Tensor};
 
-/// Where a matrix, or each of a batch, lies.
+/// The memory layout of a matrix, or of each of a batch.
 #[derive(Clone, Debug)]
 struct Place {
-    lies: Lies<3>,
+    layout: MemoryLayout<3>,
     /// Of a batch there is one matrix for all.
     is_shared: bool,
 }
@@ -26,7 +26,7 @@ impl Place {
         let is_shared = prop_oneof![9 => Just(false), 1 => Just(true)];
         (order, step, gap, offset, is_shared).prop_map(|(order, step, gap, offset, is_shared)| {
             Place {
-                lies: Lies {
+                layout: MemoryLayout {
                     order,
                     step,
                     gap,
@@ -76,7 +76,7 @@ impl Call {
 
 /// The matrices that lie at the call's place `at`.
 fn tensor<T: Number>(device: &Device, shape: [usize; 3], call: &Call, at: usize) -> Tensor<T, 3> {
-    Tensor::new(device, shape, &call.places[at].lies, |len| {
+    Tensor::new(device, shape, &call.places[at].layout, |len| {
         small(len, at as u64)
     })
 }
@@ -117,7 +117,7 @@ impl<T: Operand + Number, O: ResultOf<T> + Number> Problem<T, O> {
         }
     }
 
-    /// Elements of the buffer of C after the call, each with the error that it may have before it is rounded; none where no result lies.
+    /// Elements of the buffer of C after the call, each with the error that it may have before it is rounded; none where no result is stored.
     fn wanted(&self, before: &[f64]) -> Vec<Option<(f64, f64)>> {
         let [m, n, k] = self.call.size;
         let (a, b) = (self.a.numbers(), self.b.numbers());

@@ -1,12 +1,12 @@
-//! Tensors on a device that lie in any way.
+//! Strided tensors in buffers of a device.
 
 use tilekit::prelude::*;
 
 use crate::numbers::Number;
 
-/// Where the elements of a tensor lie.
+/// The order of dimensions and the gaps of a tensor in memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Lies<const RANK: usize> {
+pub(crate) struct MemoryLayout<const RANK: usize> {
     /// Dimensions from the slowest to the one of lines.
     pub(crate) order: [usize; RANK],
     /// From one element of a line to the next.
@@ -30,23 +30,23 @@ impl<T: Number, const RANK: usize> Tensor<T, RANK> {
     pub(crate) fn new(
         device: &Device,
         shape: [usize; RANK],
-        lies: &Lies<RANK>,
+        layout: &MemoryLayout<RANK>,
         elements: impl Fn(usize) -> Vec<T>,
     ) -> Tensor<T, RANK> {
         let mut strides = [0; RANK];
-        let mut inner = lies.order.iter().rev();
+        let mut inner = layout.order.iter().rev();
         let of_lines = inner.next().copied().unwrap();
-        strides[of_lines] = lies.step;
-        let mut stride = (shape[of_lines] * lies.step + lies.gap).max(1);
+        strides[of_lines] = layout.step;
+        let mut stride = (shape[of_lines] * layout.step + layout.gap).max(1);
         for &dimension in inner {
             strides[dimension] = stride;
             stride *= shape[dimension].max(1);
         }
         Tensor {
-            buffer: Buffer::from_slice(device, &elements(lies.offset + stride)).unwrap(),
+            buffer: Buffer::from_slice(device, &elements(layout.offset + stride)).unwrap(),
             shape,
             strides,
-            offset: lies.offset,
+            offset: layout.offset,
         }
     }
 

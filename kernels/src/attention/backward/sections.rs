@@ -9,8 +9,8 @@
 //!
 //! Of a causal mask the first block of keys has the most queries: the longest CTAs of a section begin first, and those that are left at the end of the launch are short.
 //!
-//! Where dQ is added in a fixed order, the CTAs of a head follow each other through the blocks of queries, at a distance of a hand-over: an addition, its end, the release of a count, a poll. With one head after
-//! the other, all CTAs that run would stand in one such chain, and the last of them would begin as many hand-overs late. In a section there are as many chains as heads. With a causal mask, besides, a section begins
+//! Where dQ is added in a fixed order, the CTAs of a head follow each other through the blocks of queries, at a distance of a hand-off: an addition, its end, the release of a count, a poll. With one head after
+//! the other, all CTAs that run would stand in one such chain, and the last of them would begin as many hand-offs late. In a section there are as many chains as heads. With a causal mask, besides, a section begins
 //! when the one before it has begun half of its blocks, and from then on CTAs of both begin in turns. For a CTA has fewer steps than that of the preceding block, and near the diagonal a chain takes longer than its
 //! CTAs: at any time half of those that begin are long.
 //!

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::calls::{extent, is_on_gpu};
 use crate::numbers::noise;
-use crate::tensor::Lies;
+use crate::tensor::MemoryLayout;
 
 /// Which keys a query sees.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ pub(super) struct Call {
     pub(super) is_ragged: bool,
     pub(super) deterministic: bool,
     /// Of what is as Q, as K, as V and as the output.
-    pub(super) places: [Lies<4>; 4],
+    pub(super) places: [MemoryLayout<4>; 4],
 }
 
 impl Call {
@@ -183,11 +183,11 @@ fn one_or_more(most: usize) -> impl Strategy<Value = usize> {
 }
 
 /// Rows are contiguous; everything else is a multiple of 16 bytes.
-fn place() -> impl Strategy<Value = Lies<4>> {
+fn place() -> impl Strategy<Value = MemoryLayout<4>> {
     let order = prop_oneof![Just([0, 1, 2, 3]), Just([0, 2, 1, 3])];
     let gap = prop_oneof![3 => Just(0_usize), 1 => (1..5_usize).prop_map(|eights| 8 * eights)];
     let offset = prop_oneof![3 => Just(0_usize), 1 => Just(8_usize), 1 => Just(64_usize)];
-    (order, gap, offset).prop_map(|(order, gap, offset)| Lies {
+    (order, gap, offset).prop_map(|(order, gap, offset)| MemoryLayout {
         order,
         step: 1,
         gap,

@@ -20,7 +20,7 @@ impl Factors {
     }
 }
 
-/// Results by their places in buffers; none where no result lies.
+/// Results by their places in buffers; none where no result is stored.
 pub(super) struct Wanted {
     pub(super) out: Vec<Option<f64>>,
     pub(super) lse: Vec<Option<f64>>,
@@ -194,7 +194,7 @@ impl Wanted {
     }
 }
 
-/// Compares elements of a buffer within an absolute and a relative error, and those where no result lies with what they were.
+/// Compares elements of a buffer within an absolute and a relative error, and those where no result is stored with what they were.
 pub(super) fn near(
     name: &str,
     found: &[f64],
@@ -206,7 +206,7 @@ pub(super) fn near(
         let Some(want) = wanted[at] else {
             assert!(
                 before.get(at) == Some(found),
-                "{name}[{at}], where no result lies, is {found}"
+                "{name}[{at}], where no result is stored, is {found}"
             );
             continue;
         };
@@ -219,7 +219,7 @@ pub(super) fn near(
     }
 }
 
-/// Compares rows within some hundredths, times `factor`, of their largest element and of what is usual in all rows, and `absolute`, and what lies between rows with what it was.
+/// Compares rows within some hundredths, times `factor`, of their largest element and of what is usual in all rows, and `absolute`, and what is between rows with what it was.
 pub(super) fn near_in_rows(
     name: &str,
     found: &[f64],
