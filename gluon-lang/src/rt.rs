@@ -8,9 +8,10 @@ pub use inventory;
 use crate::lang::here;
 pub use crate::lang::{
     Again, Branch, Carrier, Carry, Decided, Ended, EndlessLoop, ExitTarget, Frame, FunctionScope,
-    GenericArg, HostCarrier, HostEnd, HostState, Inside, IntoLoop, KernelEntry, KernelEq, KernelFn,
-    KernelHead, KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic, Param, ParamHandle,
-    ParamHead, Printed, Question, Signature, Traced, Walker, Watcher, WhileLoop, WideLiteral,
+    GenericArg, HostCarrier, HostEnd, HostState, InAggregates, Inside, IntoLoop, KernelEntry,
+    KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic,
+    NextParam, Param, ParamHandle, ParamHead, ParamStruct, Parts, Printed, Promises, Question,
+    Signature, Traced, Walker, Watcher, WhileLoop, WideLiteral,
 };
 use crate::lang::{
     BlockLayout, Element, HostInt, HostNumber, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor,
@@ -43,8 +44,23 @@ pub fn constant(number: impl HostInt) -> i64 {
 )]
 pub trait Readable {}
 
-impl<T: Element> Readable for Ptr<T> {}
-impl<T: Element, const N: usize> Readable for [Ptr<T>; N] {}
+impl<T> Readable for Ptr<T> {}
+impl<T, const N: usize> Readable for [Ptr<T>; N] {}
+
+/// What a parameter can be of which launches promise a divisor.
+#[diagnostic::on_unimplemented(
+    message = "only a number or a `Ptr` can be promised to be a multiple, or an array of them, not `{Self}`",
+    note = "of a struct of parameters, `#[multiple_of(..)]` and `#[align(..)]` stand at its fields"
+)]
+pub trait Divisible {}
+
+impl<T: Element> Divisible for T {}
+impl<T> Divisible for Scalar<T> {}
+impl<T> Divisible for Ptr<T> {}
+impl<T: Divisible, const N: usize> Divisible for [T; N] {}
+
+/// What `#[multiple_of(..)]` and `#[align(..)]` say of a parameter.
+pub fn only_numbers_are_multiples<P: Divisible>() {}
 
 /// What `#[readonly]` says of a parameter.
 pub fn only_pointers_are_readonly<P: Readable>() {}

@@ -11,6 +11,7 @@ use syn::{
     Meta, Pat, PatType, ReturnType, Token, parenthesized, parse_quote, parse_quote_spanned, parse2,
 };
 
+use crate::promise::{Promised, is_promise, promised};
 use crate::rewrite::{cfgs, lift_returns, rewrite};
 use crate::signature::Signature;
 use crate::traced::{allowed, check_attributes, check_signature};
@@ -236,42 +237,28 @@ fn is_fixed(attribute: &Attribute) -> bool {
 fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
     let ident = name_of(param)?.clone();
     let name = ident.unraw().to_string();
-    let mut divisor = quote!(::core::option::Option::None);
-    let mut promises_to_read = false;
     let mut kept = Vec::new();
+    let mut promises = Vec::new();
     for attribute in std::mem::take(&mut param.attrs) {
-        if is_readonly(&attribute) {
-            attribute.meta.require_path_only()?;
-            promises_to_read = true;
-            continue;
-        }
         if is_block(&attribute) {
             params.blocks.push(block(&attribute, &ident)?);
-            continue;
-        }
-        match promised(&attribute)? {
-            Some(number) => {
-                divisor = quote!(::core::option::Option::Some(const { (#number) as u32 }));
-            }
-            None => kept.push(attribute),
+        } else if is_promise(&attribute) {
+            promises.push(attribute);
+        } else {
+            kept.push(attribute);
         }
     }
     param.attrs = kept;
-    let ty = &param.ty;
-    if promises_to_read {
-        // Of a number this is an error at its type: there is nothing that could be read.
-        params
-            .blocks
-            .push(quote_spanned!(ty.span()=> ::tilekit::rt::only_pointers_are_readonly::<#ty>();));
-    }
-    let written = quote_spanned!(ty.span()=> ::tilekit::rt::Param<#ty>);
+    let ty = param.ty.clone();
+    let Promised { value, checks } = promised(&promises, &ty)?;
+    params.blocks.extend(checks);
     *param.ty = parse_quote_spanned!(ty.span()=> ::tilekit::rt::Param<#ty>);
+    let written = &param.ty;
     let cfgs = cfgs(&param.attrs);
     let head = quote!(#(#cfgs)* ::tilekit::rt::ParamHead {
         name: #name,
-        elements: const { <#written as ::tilekit::rt::ParamHandle>::ELEMENTS },
-        divisor: #divisor,
-        is_readonly: #promises_to_read,
+        parts: <#written as ::tilekit::rt::ParamHandle>::parts,
+        promises: #value,
     });
     params.heads.push(head);
     Ok(())
@@ -286,18 +273,10 @@ pub(crate) fn without_promises(item: Tokens) -> Tokens {
         if let FnArg::Typed(param) = input {
             param
                 .attrs
-                .retain(|a| !is_promise(a) && !is_block(a) && !is_readonly(a) && !is_fixed(a));
+                .retain(|a| !is_promise(a) && !is_block(a) && !is_fixed(a));
         }
     }
     quote!(#f)
-}
-
-fn is_promise(attribute: &Attribute) -> bool {
-    attribute.path().is_ident("align") || attribute.path().is_ident("multiple_of")
-}
-
-fn is_readonly(attribute: &Attribute) -> bool {
-    attribute.path().is_ident("readonly")
 }
 
 fn is_block(attribute: &Attribute) -> bool {
@@ -326,24 +305,6 @@ fn block(attribute: &Attribute, param: &Ident) -> syn::Result<Tokens> {
     }
     let list = list.iter();
     Ok(quote_spanned!(attribute.span()=> ::tilekit::rt::#function(#param, #(#list),*);))
-}
-
-/// What `#[align(16)]` or `#[multiple_of(16)]` says.
-fn promised(attribute: &Attribute) -> syn::Result<Option<Expr>> {
-    if !is_promise(attribute) {
-        return Ok(None);
-    }
-    let number: Expr = attribute.parse_args()?;
-    if let Expr::Lit(literal) = &number
-        && let Lit::Int(int) = &literal.lit
-        && !int.base10_parse::<u32>()?.is_power_of_two()
-    {
-        return Err(syn::Error::new_spanned(
-            literal,
-            "a divisor that launches promise is a power of two",
-        ));
-    }
-    Ok(Some(number))
 }
 
 /// The first statement of the body: who this is.

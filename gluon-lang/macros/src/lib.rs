@@ -7,6 +7,8 @@ mod aggregate;
 mod case;
 mod device;
 mod kernel;
+mod kernel_param;
+mod promise;
 mod rewrite;
 mod signature;
 mod traced;
@@ -42,6 +44,8 @@ use quote::quote;
 /// `#[im2col(4, [PIXELS, CHANNELS], Nvmma::B128)]` the same for pixels of an image of 4 dimensions.
 /// An array of numbers or of `Ptr` is a parameter for each element: `strides: [i64; 3]` is `strides_0` to `strides_2` in IR and exports, and an array in
 /// the body and at a launch.
+/// A struct of numbers, `Ptr` and arrays under `#[derive(KernelParam)]` is a parameter for each field: `source: Rows<f32>` is `source_first` and
+/// `source_pitch` in IR and exports, and a tuple of the fields' arguments at a launch.
 /// `#[fixed] tile: Tile` as the first parameter is a value of the host that is known while the kernel is traced, of any type that is `Copy` and
 /// `Display`: `fixed(kernel, tile)` is the kernel with that value.
 /// Numbers of the attribute, `#[block(..)]` and `#[multiple_of(..)]` take expressions. Those of the attribute and of blocks may name const generics and the `#[fixed]` parameter:
@@ -67,6 +71,23 @@ pub fn case(attribute: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(Aggregate)]
 pub fn aggregate(item: TokenStream) -> TokenStream {
     let expanded = syn::parse(item).and_then(|item| aggregate::expand(&item));
+    expanded
+        .unwrap_or_else(|error| error.to_compile_error())
+        .into()
+}
+
+/// Lets a struct of handles be a parameter of kernels.
+///
+/// ```text
+/// #[derive(Clone, Copy, Aggregate, KernelParam)]
+/// pub struct Rows<T> { pub first: Ptr<T>, #[multiple_of(8)] pub pitch: Scalar<i32> }
+/// ```
+///
+/// Its fields are `Scalar`, `Ptr`, arrays of them and structs of their own under this derive. `#[multiple_of(..)]`, `#[align(..)]` and `#[readonly]` of a field say
+/// what every launch promises, as at parameters of `#[kernel]`.
+#[proc_macro_derive(KernelParam, attributes(multiple_of, align, readonly))]
+pub fn kernel_param(item: TokenStream) -> TokenStream {
+    let expanded = syn::parse(item).and_then(|item| kernel_param::expand(&item));
     expanded
         .unwrap_or_else(|error| error.to_compile_error())
         .into()

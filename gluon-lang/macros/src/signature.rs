@@ -1,5 +1,6 @@
 //! `signature(..)` of `#[kernel]`: how a launch follows from its tensors.
 
+mod field;
 mod names;
 mod rule;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Expr, ItemFn, Path, Token, bracketed, parenthesized};
 
+use field::FieldPath;
 use names::Names;
 
 /// What the author writes: `x: [rows, cols], row_stride = x.stride(0), grid = rows, requires(cols <= COLS)`.
@@ -27,6 +29,8 @@ pub(crate) struct Signature {
     requires: Vec<Expr>,
     /// The kernel of its gradients.
     backward: Option<Path>,
+    /// Fields of parameters that are structs, which tensors and rules go by.
+    fields: Vec<FieldPath>,
 }
 
 impl Signature {
@@ -39,6 +43,7 @@ impl Signature {
             rules: Vec::new(),
             requires: Vec::new(),
             backward: None,
+            fields: Vec::new(),
         };
         let list;
         parenthesized!(list in input);
@@ -52,12 +57,18 @@ impl Signature {
     }
 
     fn item(&mut self, input: ParseStream) -> syn::Result<()> {
-        let name = Ident::parse_any(input)?;
+        let mut name = Ident::parse_any(input)?;
+        let field = FieldPath::after(&name, input)?;
+        if let Some(field) = &field {
+            name = field.symbol();
+        }
         if input.peek(Token![:]) {
             input.parse::<Token![:]>()?;
+            self.fields.extend(field);
             self.tensors.push((name, list(input)?));
         } else if input.peek(Token![=]) {
             input.parse::<Token![=]>()?;
+            self.fields.extend(field);
             self.rules.push((name, input.parse()?));
         } else if name == "requires" {
             let conditions;
@@ -117,7 +128,9 @@ impl Signature {
             Ok(quote!((#name, #steps)))
         });
         let steps: Vec<Tokens> = steps.collect::<syn::Result<_>>()?;
-        let (mut scalars, mut lengths) = (Vec::new(), Vec::new());
+        let mut scalars = Vec::new();
+        // Statements that are errors of rustc's, at the rule, where fields or lengths are others.
+        let mut checks: Vec<Tokens> = self.fields.iter().map(FieldPath::check).collect();
         let mut grid = quote!(::core::option::Option::None);
         for (name, value) in &self.rules {
             if name == "grid" {
@@ -127,8 +140,9 @@ impl Signature {
             }
             if let Some(elements) = names.elements(name, value)? {
                 let count = elements.len();
-                // Of another length this is an error of rustc's, at the rule.
-                lengths.push(quote_spanned!(value.span()=> let _: [_; #count] = #name;));
+                let field = self.fields.iter().find(|field| field.symbol() == *name);
+                let array = field.map_or_else(|| quote!(#name), FieldPath::value);
+                checks.push(quote_spanned!(value.span()=> let _: [_; #count] = #array;));
                 for (at, element) in elements.iter().enumerate() {
                     let (name, value) = (format!("{}_{at}", name.unraw()), names.text(element)?);
                     scalars.push(quote!((::std::string::String::from(#name), #value)));
@@ -162,7 +176,7 @@ impl Signature {
         let none = quote!(::core::option::Option::None);
         let backward = backward.map_or(none, |name| quote!(::core::option::Option::Some(#name)));
         Ok(quote! {
-            #(#lengths)*
+            #(#checks)*
             ::tilekit::rt::set_signature(::tilekit::rt::Signature {
                 tensors: ::std::vec![#(#tensors),*],
                 windows: ::std::vec![#(#windows),*],

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use super::ParamHandle;
-use super::kernel_param::count;
 use super::trace::{Traced, here, trace_kernel};
+use super::{NextParam, ParamHandle};
 use diag::Diagnostics;
 
 /// A function that can be traced to a kernel: it takes handles. `Args` is the tuple of their types.
@@ -48,17 +47,6 @@ fn path_with(path: &str, value: &impl Display) -> String {
     }
 }
 
-/// Counts the parameters that are declared.
-struct Indices(usize);
-
-impl Indices {
-    fn declare<H: ParamHandle>(&mut self) -> H {
-        let index = self.0;
-        self.0 += count::<H>();
-        H::declare(index)
-    }
-}
-
 macro_rules! kernel_fn {
     ($(($($name:ident)*))*) => {$(
         impl<F: Copy + Fn($($name),*), $($name: ParamHandle),*> KernelFn<($($name,)*)> for F {
@@ -66,9 +54,9 @@ macro_rules! kernel_fn {
             fn trace(self) -> Result<Traced, Diagnostics> {
                 trace_kernel(
                     &mut || {
-                        let mut next = Indices(0);
+                        let mut next = NextParam::default();
                         let _ = &mut next;
-                        self($(next.declare::<$name>()),*);
+                        self($($name::declare(&mut next)),*);
                     },
                     here(),
                 )
@@ -82,9 +70,9 @@ macro_rules! kernel_fn {
             fn trace(self) -> Result<Traced, Diagnostics> {
                 trace_kernel(
                     &mut || {
-                        let mut next = Indices(0);
+                        let mut next = NextParam::default();
                         let _ = &mut next;
-                        (self.function)(self.value, $(next.declare::<$name>()),*);
+                        (self.function)(self.value, $($name::declare(&mut next)),*);
                     },
                     here(),
                 )

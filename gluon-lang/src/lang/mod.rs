@@ -46,6 +46,7 @@ mod named_barrier;
 mod narrow;
 mod operators;
 mod param;
+mod parts;
 mod peer;
 mod pointer;
 mod precision;
@@ -95,7 +96,7 @@ pub use inline_ptx::{
     inline_ptx_packed_with_effects, inline_ptx_with_effects,
 };
 pub use kernel::{Fixed, KernelFn, fixed};
-pub use kernel_param::{InArrays, KernelParam, Param, ParamHandle};
+pub use kernel_param::{InAggregates, KernelParam, NextParam, Param, ParamHandle, ParamStruct};
 pub use literal::WideLiteral;
 pub use map::{Mapped, map_elementwise, map_elementwise_packed};
 pub use marks::{MarkRange, mark, mark_range, mark_range_with, mark_with};
@@ -111,6 +112,7 @@ pub use narrow::{E2m1, E4m3, E4m3b15, E5m2, E8m0};
 pub use operators::LeftLiteral;
 pub use param::BlockLayout;
 pub(crate) use param::set_block;
+pub use parts::{Parts, Promises};
 pub use pointer::Offset;
 pub use precision::{mma_v2_bf16x3, mma_v2_tf32x3};
 pub use range::{HostEnd, IntoLoop, NoEnd, Range, RangeEnds, Reversed, range};

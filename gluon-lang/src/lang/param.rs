@@ -1,39 +1,41 @@
 //! Parameters of kernels: the host type in the signature, the handle in the body.
 
-use super::kernel_param::{InArrays, KernelParam, ParamHandle};
+use super::kernel_param::{InAggregates, KernelParam, NextParam, ParamHandle};
 use super::trace::{self, here};
 use super::{Element, IntoDims, PeerMap, Ptr, Scalar, TensorMap};
 use ir::TensorMapMode;
 use ir::elem::Elem;
 use layout::{Nvmma, NvmmaSwizzle, Padded, SharedLayout, SharedLinear, SplitNvmma, Swizzled};
 
+/// The divisor in bytes that is promised of every address unless the author says otherwise: that of the widest access.
+const POINTER: u32 = 16;
+
 impl<T: Element> ParamHandle for Scalar<T> {
     type Host = T;
-    const DEFAULT_DIVISOR: u32 = 1;
-    fn declare(index: usize) -> Self {
-        Self::wrap(trace::declare_param(index, Elem::Data(T::DTYPE), 1, here()))
+    fn declare(next: &mut NextParam) -> Self {
+        let elem = Elem::Data(T::DTYPE);
+        Self::wrap(trace::declare_param(next.index(), elem, 1, here()))
     }
 }
 
 impl<T: Element> ParamHandle for Ptr<T> {
     type Host = Ptr<T>;
-    const DEFAULT_DIVISOR: u32 = 16;
-    fn declare(index: usize) -> Self {
-        Self::wrap(trace::declare_param(index, Elem::Ptr(T::DTYPE), 16, here()))
+    fn declare(next: &mut NextParam) -> Self {
+        let elem = Elem::Ptr(T::DTYPE);
+        Self::wrap(trace::declare_param(next.index(), elem, POINTER, here()))
     }
 }
 
 impl<T: Element> ParamHandle for PeerMap<T> {
     type Host = PeerMap<T>;
-    const DEFAULT_DIVISOR: u32 = 16;
-    fn declare(index: usize) -> Self {
+    fn declare(next: &mut NextParam) -> Self {
         let table = Elem::Ptr(u64::DTYPE);
-        Self::wrap(trace::declare_param(index, table, 16, here()))
+        Self::wrap(trace::declare_param(next.index(), table, POINTER, here()))
     }
 }
 
-impl<T: Element> InArrays for Scalar<T> {}
-impl<T: Element> InArrays for Ptr<T> {}
+impl<T: Element> InAggregates for Scalar<T> {}
+impl<T: Element> InAggregates for Ptr<T> {}
 
 impl<T: Element> KernelParam for TensorMap<T> {
     type Handle = Self;
@@ -41,10 +43,8 @@ impl<T: Element> KernelParam for TensorMap<T> {
 
 impl<T: Element> ParamHandle for TensorMap<T> {
     type Host = TensorMap<T>;
-    /// A map is passed by value, at a place that PTX aligns.
-    const DEFAULT_DIVISOR: u32 = 1;
-    fn declare(index: usize) -> Self {
-        Self::wrap(trace::declare_map(index, T::DTYPE, here()))
+    fn declare(next: &mut NextParam) -> Self {
+        Self::wrap(trace::declare_map(next.index(), T::DTYPE, here()))
     }
 }
 

@@ -25,7 +25,7 @@ pub use super::{cat, interleave, is_cooperative, sparse_metadata};
 pub use super::{inline_ptx_packed, inline_ptx_packed_with_effects};
 pub use super::{scan, scan_reverse, scan_reverse_with_total, scan_with_total};
 pub use crate::{static_assert, static_print};
-pub use gluon_lang_macros::{Aggregate, case, device, kernel};
+pub use gluon_lang_macros::{Aggregate, KernelParam, case, device, kernel};
 pub use ir::ops::atomic::Scope;
 pub use ir::ops::cast::Rounding;
 pub use ir::ops::global::{CacheOp, Eviction, L2Policy, PrefetchInto};

@@ -48,6 +48,87 @@ fn elements_of_arrays_are_parameters_each() {
     insta::assert_snapshot!(ir(arrays::<3>));
 }
 
+/// Rows in memory.
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+struct Rows<T, const UNIT: u32> {
+    #[readonly]
+    first: Ptr<T>,
+    #[multiple_of(UNIT)]
+    pitch: Scalar<i32>,
+}
+
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+struct Sides {
+    sides: [Rows<f32, 4>; 2],
+    factors: [Scalar<f32>; 2],
+}
+
+#[kernel]
+fn structs<const UNIT: u32>(
+    own: Rows<f16, UNIT>,
+    both: Sides,
+    #[align(4)] out: Ptr<f32>,
+    both_factors_1: i32,
+) {
+    let of = |side: usize| {
+        let Rows { first, pitch } = both.sides[side];
+        first.at(pitch).load() * both.factors[side]
+    };
+    let own = own.first.at(own.pitch).load().cast::<f32>();
+    out.at(both_factors_1).store(own + of(0) + of(1));
+}
+
+#[test]
+fn fields_of_structs_are_parameters_each() {
+    insta::assert_snapshot!(ir(structs::<8>));
+    let mistakes = structs::<12>.trace().unwrap_err().to_string();
+    let said = "what every launch promises of `own.pitch` is a power of two, not 12";
+    assert!(mistakes.contains(said), "{mistakes}");
+}
+
+#[kernel(signature(
+    own.first: [rows, cols],
+    own.pitch = own.first.stride(0),
+    factors.values = [1, cols],
+    out: [rows],
+))]
+fn signed_structs(own: Rows<f32, 4>, factors: Factors, out: Ptr<f32>) {
+    let sum = own.first.at(own.pitch).load() * factors.values[0];
+    out.at(0).store(sum + factors.values[1]);
+}
+
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+struct Factors {
+    values: [Scalar<f32>; 2],
+}
+
+#[test]
+fn signatures_name_fields_as_the_kernel_calls_them() {
+    let traced = signed_structs.trace().unwrap();
+    let params: Vec<_> = traced.func.params.iter().map(|p| &*p.name).collect();
+    let wanted = [
+        "own_first",
+        "own_pitch",
+        "factors_values_0",
+        "factors_values_1",
+        "out",
+    ];
+    assert_eq!(params, wanted);
+    let signature = traced.signature.expect("what the kernel has");
+    let tensors: Vec<_> = signature.tensors.iter().map(|(name, _)| *name).collect();
+    assert_eq!(tensors, ["own_first", "out"]);
+    let scalars = signature.scalars.iter();
+    let scalars: Vec<_> = scalars
+        .map(|(name, rule)| format!("{name} = {rule}"))
+        .collect();
+    let wanted = [
+        "own_pitch = own_first.stride(0)",
+        "factors_values_0 = 1",
+        "factors_values_1 = cols",
+    ];
+    assert_eq!(scalars, wanted);
+}
+
 #[kernel(cooperative)]
 fn cooperates(out: Ptr<i32>) {
     out.at(0).store(i32::from(is_cooperative()));

@@ -1,6 +1,6 @@
 //! What a launch passes for each parameter of a kernel.
 
-use gluon_lang::lang::{InArrays, ParamHandle, Ptr, Scalar};
+use gluon_lang::lang::{InAggregates, ParamHandle, ParamStruct, Ptr, Scalar};
 
 use crate::buffer::Buffer;
 use crate::case::{Input, Output};
@@ -14,7 +14,7 @@ use crate::mapped::MappedBuffer;
     message = "a launch cannot pass `{Self}` for a parameter of type `{H}`",
     label = "this argument does not fit its parameter",
     note = "pass `&Buffer<T>`, `&MappedBuffer<T>` or `&buffer.view(..)` (in a case, `&Input<T>` or `&Output<T>`) for `Ptr<T>`, `buffer.view([rows, columns])` (in a case, \
-            also `&Input<T>` or `&Output<T>`) for `TensorMap<T>`, a number of the same type for a number, and an array of these for an array"
+            also `&Input<T>` or `&Output<T>`) for `TensorMap<T>`, a number of the same type for a number, an array of these for an array, and a tuple of these for a struct"
 )]
 pub trait Argument<H: ParamHandle> {
     /// Appends the parameter's bytes.
@@ -65,7 +65,7 @@ impl<T: DeviceElement> Argument<Ptr<T>> for &Output<T> {
     }
 }
 
-impl<H: InArrays, A: Argument<H>, const N: usize> Argument<[H; N]> for [A; N] {
+impl<H: InAggregates, A: Argument<H>, const N: usize> Argument<[H; N]> for [A; N] {
     #[inline]
     fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
         self.iter().try_for_each(|element| element.pack(packing))
@@ -101,6 +101,17 @@ macro_rules! tuples {
                 let ($($argument,)+) = self;
                 $($argument.pack(packing)?;)+
                 Ok(())
+            }
+        }
+
+        /// What is passed for a struct: its fields, in order.
+        impl<Struct, $($argument: Argument<$handle>, $handle: ParamHandle),+> Argument<Struct> for ($($argument,)+)
+        where
+            Struct: ParamStruct<Fields = ($($handle,)+)>,
+        {
+            #[inline]
+            fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+                Arguments::<Struct::Fields>::pack(self, packing)
             }
         }
     };

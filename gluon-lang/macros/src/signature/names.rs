@@ -56,18 +56,52 @@ impl<'s> Names<'s> {
         });
         let generics: BTreeSet<String> = generics.collect();
         let sizes = extents.filter_map(name_of).filter(|name| is_lower(name));
-        let names = Names {
+        let mut names = Names {
             signature,
             sizes: sizes.filter(|name| !generics.contains(name)).collect(),
             scalars,
             arrays,
             generics,
         };
+        names.take_fields(&mut tensors)?;
         names.check_elements(&tensors, f)?;
         names.check_tensors(&tensors)?;
         names.check_maps()?;
         names.check_rules(&tensors)?;
         Ok(names)
+    }
+
+    /// Syntax does not tell a struct from a number: one is known by the fields that the signature names.
+    fn take_fields(&mut self, tensors: &mut Vec<String>) -> syn::Result<()> {
+        let params = self.scalars.clone();
+        for field in &self.signature.fields {
+            let (param, symbol) = (field.param.unraw().to_string(), field.symbol());
+            let wrong = |message| Err(syn::Error::new(field.param.span(), message));
+            if !params.contains(&param) {
+                return wrong(format!(
+                    "`{param}` is no struct among the parameters of this kernel"
+                ));
+            }
+            let name = symbol.to_string();
+            if params.contains(&name) || self.arrays.contains(&name) {
+                return wrong(format!(
+                    "`{name}` is what this field is called: give the parameter another name"
+                ));
+            }
+            self.scalars.remove(&param);
+            let is_of_field = |other: &Ident| *other == symbol;
+            let mut rules = self.signature.rules.iter();
+            if (self.signature.tensors.iter()).any(|(tensor, _)| is_of_field(tensor)) {
+                tensors.push(name);
+            } else if rules
+                .any(|(rule, value)| is_of_field(rule) && matches!(value, Expr::Array(_)))
+            {
+                self.arrays.insert(name);
+            } else {
+                self.scalars.insert(name);
+            }
+        }
+        Ok(())
     }
 
     /// `x_0` is the first element of an array `x`, and no other parameter.

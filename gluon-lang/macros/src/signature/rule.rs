@@ -6,6 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, Lit, Member, UnOp};
 
+use super::field::symbol_of;
 use super::names::Names;
 
 /// What a function of the language means in a rule.
@@ -145,7 +146,7 @@ pub(super) fn property(expr: &Expr) -> Option<(String, &'static str, usize)> {
     let Lit::Int(number) = &literal.lit else {
         return None;
     };
-    Some((name_of(tensor)?, property, number.base10_parse().ok()?))
+    Some((symbol_of(tensor)?, property, number.base10_parse().ok()?))
 }
 
 pub(super) fn name_of(expr: &Expr) -> Option<String> {

@@ -196,3 +196,41 @@ fn mistakes_name_what_is_meant() {
         check(&signature, said);
     }
 }
+
+/// The kernel that signatures of structs are tried on.
+fn check_structs(signature: &proc_macro2::TokenStream, said: &str) {
+    let kernel = quote! {
+        pub fn k(source: Rows<f32>, out: Ptr<f32>, n: i32, other_pitch: i32, other: Rows<f32>) {}
+    };
+    let found = match expand(quote!(signature(#signature)), kernel) {
+        Ok(tokens) => tokens.to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert!(found.contains(said), "{found}");
+}
+
+#[test]
+fn fields_of_structs_are_tensors_and_rules() {
+    let whole = quote!(source.first: [rows, cols], source.pitch = source.first.stride(0), source.scales = [1, rows], out: [rows, cols]);
+    check_structs(&whole, r#"tensors : :: std :: vec ! [("source_first""#);
+    check_structs(&whole, r#"format ! ("source_first.stride(0)")"#);
+    check_structs(&whole, r#"String :: from ("source_scales_1")"#);
+    check_structs(&whole, "let _ : [_ ; 2usize] = source . scales ;");
+    check_structs(&whole, "let _ = & source . pitch ;");
+}
+
+#[test]
+fn mistakes_in_fields_of_structs() {
+    check_structs(
+        &quote!(out.first: [rows], n = rows),
+        "`out` is no struct among the parameters of this kernel",
+    );
+    check_structs(
+        &quote!(out: [rows], other.pitch = rows),
+        "`other_pitch` is what this field is called: give the parameter another name",
+    );
+    check_structs(
+        &quote!(out: [rows], source.pitch = rows, source.pitch = 2),
+        "`source_pitch` is given twice",
+    );
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{At, TRACE, Trace, panic, place, with};
 use crate::build::{Builder, Exits};
+use crate::lang::parts::{Part, Parts, Promises};
 use diag::Place;
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::OpError;
@@ -81,37 +82,48 @@ pub struct KernelHead {
 }
 
 impl KernelHead {
-    /// What each parameter is called: the author's name, or of the elements of an array that and a number.
-    fn symbols(&self) -> impl Iterator<Item = (String, &'static ParamHead)> {
-        self.params.iter().flat_map(move |param| {
-            let elements = param.elements.unwrap_or(1);
-            (0..elements).map(move |at| (self.symbol(param, at), param))
-        })
+    /// The parameters that those of the signature are, each with what it is called: the author's name, and of the elements of an array and the fields of a
+    /// struct that and theirs.
+    fn parts(&self) -> Vec<(String, Part)> {
+        let mut parts = Parts::default();
+        for param in self.params {
+            parts.promised(param.promises, |parts| {
+                parts.within(param.name, param.parts);
+            });
+        }
+        let parts = parts.all();
+        let symbols = self.symbols(&parts);
+        symbols.into_iter().zip(parts).collect()
     }
 
-    fn symbol(&self, param: &ParamHead, at: usize) -> String {
-        let mut name = symbol(param.name);
-        if param.elements.is_some() {
-            let _ = write!(name, "_{at}");
-            while self.params.iter().any(|other| symbol(other.name) == name) {
+    /// What another parameter is called already gets one more `_`.
+    fn symbols(&self, parts: &[Part]) -> Vec<String> {
+        let mut symbols: Vec<String> = Vec::with_capacity(parts.len());
+        for part in parts {
+            let mut name = symbol(&part.path.join("_"));
+            let is_whole = part.path.len() == 1;
+            while !is_whole && (self.has(&name) || symbols.contains(&name)) {
                 name.push('_');
             }
+            symbols.push(name);
         }
-        name
+        symbols
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.params.iter().any(|param| symbol(param.name) == name)
     }
 }
 
-/// A parameter's name, and what its attribute says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A parameter's name, and what its attributes say.
+#[derive(Clone, Copy, Debug)]
 pub struct ParamHead {
     /// The author's name for it.
     pub name: &'static str,
-    /// How many parameters it is, if it is an array.
-    pub elements: Option<usize>,
-    /// The divisor promised, where it is not the usual one: bytes for a pointer's address.
-    pub divisor: Option<u32>,
-    /// `#[readonly]`: nothing is stored there while the kernel runs.
-    pub is_readonly: bool,
+    /// Lists the parameters that it is.
+    pub parts: fn(&mut Parts),
+    /// What launches promise of it.
+    pub promises: Promises,
 }
 
 /// A kernel that the program contains. `inventory` collects them.
@@ -429,27 +441,38 @@ impl Trace {
 
     fn set_params(&mut self, head: &KernelHead, at: At) {
         let loc = self.loc(at);
-        for param in head.params {
-            if let Some(divisor) = param.divisor.filter(|it| !it.is_power_of_two()) {
-                let name = param.name;
-                let message = format!(
-                    "what every launch promises of `{name}` is a power of two, not {divisor}"
-                );
-                self.fail(OpError::new(Code::NotPowerOfTwo, message), at);
-            }
-        }
+        let parts = head.parts();
+        self.check_promises(&parts, at);
         let func = self.builder.func_mut();
-        for (index, (name, param)) in head.symbols().enumerate() {
-            let Some(entry) = func.params.get_mut(index) else {
-                continue;
-            };
+        for (entry, (name, part)) in func.params.iter_mut().zip(&parts) {
+            let Promises {
+                divisor,
+                is_readonly,
+            } = part.promises;
             entry.name = name.as_str().into();
-            let promised = param.divisor.filter(|it| it.is_power_of_two());
+            let promised = divisor.filter(|it| it.is_power_of_two());
             entry.divisor = promised.unwrap_or(entry.divisor);
-            entry.is_readonly = param.is_readonly;
-            let value = entry.value;
-            func.set_name(value, &name);
+            entry.is_readonly = is_readonly;
+        }
+        let values: Vec<Value> = func.params.iter().map(|param| param.value).collect();
+        for (value, (name, _)) in values.into_iter().zip(&parts) {
+            func.set_name(value, name);
             func.set_value_loc(value, loc);
+        }
+    }
+
+    /// Of an array, what is promised of each element is reported once.
+    fn check_promises(&mut self, parts: &[(String, Part)], at: At) {
+        let wrong = parts.iter().filter_map(|(_, part)| {
+            let divisor = part.promises.divisor.filter(|it| !it.is_power_of_two())?;
+            Some((part.written(), divisor))
+        });
+        let mut wrong: Vec<_> = wrong.collect();
+        wrong.dedup();
+        for (name, divisor) in wrong {
+            let message =
+                format!("what every launch promises of `{name}` is a power of two, not {divisor}");
+            self.fail(OpError::new(Code::NotPowerOfTwo, message), at);
         }
     }
 }

@@ -75,3 +75,14 @@ fn fixed_with_instances<T: Float>(#[fixed] count: usize, x: Ptr<T>) {}
 
 #[kernel]
 fn fixed_to(#[fixed(8)] count: usize, n: i32) {} //~ unexpected token
+
+#[derive(KernelParam)]
+enum EitherParam { //~ an enum cannot be a parameter of a kernel
+    A(Scalar<i32>),
+}
+
+#[derive(KernelParam)]
+struct TwelveParam {
+    #[multiple_of(12)] //~ a power of two
+    n: Scalar<i32>,
+}
