@@ -99,20 +99,9 @@ pub fn filter_gradient<T: Operand, O: Numeric + DeviceElement>(
     filters: i32,
     #[multiple_of(8)] channels: i32,
     groups: i32,
-    output: [i32; 3],
-    step: [i32; 3],
-    lower: [i32; 3],
-    taps: [i32; 3],
-    spread: [i32; 3],
+    walk: Walk,
 ) {
     launch_dependents();
-    let walk = Walk {
-        out: output,
-        step,
-        lower,
-        taps,
-        spread,
-    };
     let ([rows, columns], has_depth) = (form.tile(), form.rank == 5);
     let buffers = (
         gradient.alloc(form.stages),

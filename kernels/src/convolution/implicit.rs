@@ -28,11 +28,7 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     columns: i32,
     channels: i32,
     groups: i32,
-    output: [i32; 3],
-    step: [i32; 3],
-    lower: [i32; 3],
-    taps: [i32; 3],
-    spread: [i32; 3],
+    walk: Walk,
     beta: f32,
     #[align(size_of::<O>())] source: Ptr<O>,
     source_pitch: i32,
@@ -41,13 +37,6 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
 ) {
     let tile = form.tile;
     let [rows_of_tile, columns_of_tile] = tile.shape();
-    let walk = Walk {
-        out: output,
-        step,
-        lower,
-        taps,
-        spread,
-    };
     let has_depth = form.rank == 5;
     let pipeline = Pipeline::tma(
         (image, filters),

@@ -3,19 +3,23 @@
 use tilekit::prelude::*;
 
 use super::shape::{Along, Shape};
+use super::walk::Walk;
 use crate::handles::handles;
 
 /// The parameters.
 pub(super) type Handles<T> = handles! {
     image filters out: TensorMap<T>,
     pixels columns channels groups: Scalar<i32>,
-    output step lower taps spread: [Scalar<i32>; 3],
+    walk: Walk,
     beta: Scalar<f32>,
     source: Ptr<T>,
     source_pitch: Scalar<i32>,
     bias: Ptr<T>,
     scales: Ptr<f32>,
 };
+
+/// What a launch passes for a [`Walk`].
+pub(super) type WalkArguments = ([i32; 3], [i32; 3], [i32; 3], [i32; 3], [i32; 3]);
 
 /// The arguments, of tensors of these types.
 pub(super) type Arguments<I, F, O, S, B, C> = (
@@ -26,11 +30,7 @@ pub(super) type Arguments<I, F, O, S, B, C> = (
     i32,
     i32,
     i32,
-    [i32; 3],
-    [i32; 3],
-    [i32; 3],
-    [i32; 3],
-    [i32; 3],
+    WalkArguments,
     f32,
     S,
     i32,
@@ -39,7 +39,7 @@ pub(super) type Arguments<I, F, O, S, B, C> = (
 );
 
 /// Output pixels, steps, the first pixels, taps and pixels between them, each of three dimensions.
-fn walk_of(shape: &Shape) -> [[i32; 3]; 5] {
+fn walk_of(shape: &Shape) -> WalkArguments {
     let numbers: [fn(&Along) -> i64; 5] = [
         |along| along.output as i64,
         |along| along.stride as i64,
@@ -47,7 +47,9 @@ fn walk_of(shape: &Shape) -> [[i32; 3]; 5] {
         |along| along.taps as i64,
         |along| along.dilation as i64,
     ];
-    numbers.map(|number| shape.along.map(|along| number(&along) as i32))
+    let [output, step, lower, taps, spread] =
+        numbers.map(|number| shape.along.map(|along| number(&along) as i32));
+    (output, step, lower, taps, spread)
 }
 
 /// Image, filters and result; the factor of the source, the source, bias and scales.
@@ -56,7 +58,6 @@ pub(super) fn arguments<I, F, O, S, B, C>(
     (image, filters, out): (I, F, O),
     (beta, source, bias, scales): (f32, S, B, C),
 ) -> Arguments<I, F, O, S, B, C> {
-    let [output, step, lower, taps, spread] = walk_of(shape);
     (
         image,
         filters,
@@ -65,11 +66,7 @@ pub(super) fn arguments<I, F, O, S, B, C>(
         shape.filters as i32,
         shape.channels as i32,
         shape.groups as i32,
-        output,
-        step,
-        lower,
-        taps,
-        spread,
+        walk_of(shape),
         beta,
         source,
         (shape.filters * shape.groups) as i32,
@@ -83,25 +80,11 @@ pub(super) type FilterHandles<T, O> = handles! {
     image gradient: TensorMap<T>,
     out: Ptr<O>,
     count pixels filters channels groups: Scalar<i32>,
-    output step lower taps spread: [Scalar<i32>; 3],
+    walk: Walk,
 };
 
 /// The arguments of `filter_gradient`, of tensors of these types.
-pub(super) type OfFilters<I, G, P> = (
-    I,
-    G,
-    P,
-    i32,
-    i32,
-    i32,
-    i32,
-    i32,
-    [i32; 3],
-    [i32; 3],
-    [i32; 3],
-    [i32; 3],
-    [i32; 3],
-);
+pub(super) type OfFilters<I, G, P> = (I, G, P, i32, i32, i32, i32, i32, WalkArguments);
 
 /// Image, gradient of the result, and where sums are stored, for so many parts.
 pub(super) fn of_walk<I, G, P>(
@@ -109,7 +92,6 @@ pub(super) fn of_walk<I, G, P>(
     (image, gradient, out): (I, G, P),
     count: usize,
 ) -> OfFilters<I, G, P> {
-    let [output, step, lower, taps, spread] = walk_of(shape);
     (
         image,
         gradient,
@@ -119,10 +101,6 @@ pub(super) fn of_walk<I, G, P>(
         shape.filters as i32,
         shape.channels as i32,
         shape.groups as i32,
-        output,
-        step,
-        lower,
-        taps,
-        spread,
+        walk_of(shape),
     )
 }

@@ -3,8 +3,8 @@
 use tilekit::prelude::*;
 
 /// Where output pixels and taps lead, by dimension: depth, height, width. Images without depth have an extent of 1 there.
-#[derive(Clone, Copy, Aggregate)]
-pub(super) struct Walk {
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+pub struct Walk {
     /// Output pixels.
     pub(super) out: [Scalar<i32>; 3],
     /// Input pixels from one output pixel to the next.

@@ -156,14 +156,7 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    alpha: f32,
-    beta: f32,
-    #[align(size_of::<O>())] source: Ptr<O>,
-    source_pitch: i32,
-    source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O, true>,
 ) {
     launch_dependents();
     let AnyTile {
@@ -224,8 +217,6 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             .mma(a.by_rows(tile_a), b.by_rows(tile_b).transpose())
             .wait(0);
     }
-    let source = (source, source_pitch, source_batch);
-    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let ending = Ending {
         epilogue: form.epilogue,
         columns,
@@ -237,7 +228,7 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch_stride: batch_stride.multiple_of([of_c]),
         size: [m, n.multiple_of([of_c])],
         batch,
-        data,
+        data: data.of_any_rows(),
     };
     let layout = lines([rows, columns], of_c, warps);
     ending.store_as(layout, [row, column], acc.wait_all());

@@ -40,12 +40,12 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
     let [rows, columns] = tile.shape();
     let [a_pitch, b_pitch, pitch] = [of_a[1], of_b[1], n].map(|extent| extent as i32);
     let [m_, n_, k_] = [m, n, k].map(|extent| extent as i32);
+    let data = (1.0, 0.0, &c, pitch, 0, &bias, [&scales; 2]);
     case.launch_programmatic(
         fixed(any_rows::<T, O, Plain>, form),
         [m.div_ceil(rows), n.div_ceil(columns), 1],
         (
-            &a, a_pitch, 0, &b, b_pitch, 0, &c, pitch, 0, m_, n_, k_, 1.0, 0.0, &c, pitch, 0,
-            &bias, &scales, &scales,
+            &a, a_pitch, 0, &b, b_pitch, 0, &c, pitch, 0, m_, n_, k_, data,
         ),
     )?;
     let gemm = Gemm::new(&a, &b, &c).with_size([m, n, k]);

@@ -13,6 +13,7 @@ use super::cluster_tiles::cluster_tiles;
 use super::dense::{ManyTile, dense};
 use super::dispatch::{Choice, Dispatch};
 use super::epilogue::{Author, Epilogue, Place, Plain};
+use super::epilogue_arguments::EpilogueArguments;
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf};
 use super::few_tiles::few_tiles;
@@ -293,10 +294,12 @@ impl Products {
             }),
             sides: call.taken.map(Taken::side),
             result: (result.view(c.source()), result.place),
-            source: (source.view(own_source), source.place),
-            bias: options.bias.map_or(c.source(), |(bias, _)| bias),
-            scales: [x_scales, y_scales],
-            alpha_beta: [options.alpha, options.beta],
+            data: EpilogueArguments {
+                source: (source.view(own_source), source.place),
+                bias: options.bias.map_or(c.source(), |(bias, _)| bias),
+                scales: [x_scales, y_scales],
+                alpha_beta: [options.alpha, options.beta],
+            },
         };
         self.launch(stream, &launch, epilogue)?;
         self.copy_back(stream, &result, (c.source(), call.result))

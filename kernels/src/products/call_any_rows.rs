@@ -7,9 +7,10 @@ use tilekit::prelude::*;
 
 use super::any_rows::{AnyTile, any_rows};
 use super::call::{Products, Which};
-use super::check::{Call, View};
+use super::check::{Call, LooseCall, View};
 use super::copied_tiles::{CopiedTile, copied_tiles};
 use super::epilogue::Epilogue;
+use super::epilogue_arguments::EpilogueArguments;
 use super::error::Result;
 use super::factor::{Operand, ResultOf};
 use super::form::Form;
@@ -23,6 +24,25 @@ use super::plan::Plan;
 fn begun<T: DeviceElement>(buffer: &Buffer<T>, place: Matrix) -> View<'_, T> {
     let view = buffer.view(place.shape).with_strides(place.strides);
     view.with_offset(place.offset)
+}
+
+/// What an epilogue reads of a call, where it is.
+fn data_of<'a, O: DeviceElement>(
+    c: &'a Buffer<O>,
+    loose: &LooseCall,
+    options: &Options<'a, O>,
+    scales: [&'a Buffer<f32>; 2],
+) -> EpilogueArguments<'a, O> {
+    let (source, place) = match (options.source, loose.source) {
+        (Some(view), Some(place)) => (view.source(), place),
+        _ => (c, loose.result),
+    };
+    EpilogueArguments {
+        source: (begun(source, place), place),
+        bias: options.bias.map_or(c, |(bias, _)| bias),
+        scales,
+        alpha_beta: [options.alpha, options.beta],
+    }
 }
 
 /// The operands of a call and its result, where they are.
@@ -62,7 +82,7 @@ impl Products {
         stream: &Stream,
         (call, plan, tile): (&Call, Plan, CopiedTile),
         (x, y, c): Matrices<'_, T, O>,
-        (options, [x_scales, y_scales]): (&Options<'_, O>, [&Buffer<f32>; 2]),
+        (options, scales): (&Options<'_, O>, [&Buffer<f32>; 2]),
         epilogue: E,
     ) -> Result<()> {
         let loose = call.loose.expect("what it is planned for");
@@ -73,10 +93,7 @@ impl Products {
         let compile = || fixed(copied_tiles::<T, O, E>, form).compile(self.compiler());
         let load = || compile()?.load(self.device())?.programmatic();
         let kernel = self.loaded::<CopiedHandles<T, O>>((types, which), load)?;
-        let (source, of_source) = match (options.source, loose.source) {
-            (Some(view), Some(place)) => (view.source(), place),
-            _ => (c, loose.result),
-        };
+        let data = data_of(c, &loose, options, scales);
         let [m, n, k] = call.size.map(|extent| extent as i32);
         let pitch = |place: Matrix| place.strides[0] as i32;
         let [of_x, of_y] = [(x, of_x), (y, of_y)].map(|(own, of)| (begun(own, of), pitch(of)));
@@ -85,8 +102,7 @@ impl Products {
         } else {
             (of_x, of_y, m, n)
         };
-        let [out, source] = [begun(c, loose.result), begun(source, of_source)];
-        let bias = options.bias.map_or(c, |(bias, _)| bias);
+        let out = begun(c, loose.result);
         kernel.launch(
             stream,
             plan.grid,
@@ -100,13 +116,7 @@ impl Products {
                 m,
                 n,
                 k,
-                options.alpha,
-                options.beta,
-                &source,
-                pitch(of_source),
-                bias,
-                x_scales,
-                y_scales,
+                &data,
             ),
         )?;
         Ok(())
@@ -117,7 +127,7 @@ impl Products {
         stream: &Stream,
         (call, plan, tile): (&Call, Plan, AnyTile),
         (x, y, c): Matrices<'_, T, O>,
-        (options, [x_scales, y_scales]): (&Options<'_, O>, [&Buffer<f32>; 2]),
+        (options, scales): (&Options<'_, O>, [&Buffer<f32>; 2]),
         epilogue: E,
     ) -> Result<()> {
         let loose = call.loose.expect("what it is planned for");
@@ -133,16 +143,12 @@ impl Products {
         let compile = || fixed(any_rows::<T, O, E>, form).compile(self.compiler());
         let load = || compile()?.load(self.device())?.programmatic();
         let kernel = self.loaded::<AnyHandles<T, O>>((types, which), load)?;
-        let (source, of_source) = match (options.source, loose.source) {
-            (Some(view), Some(place)) => (view.source(), place),
-            _ => (c, loose.result),
-        };
+        let data = data_of(c, &loose, options, scales);
         let [m, n, k] = call.size.map(|extent| extent as i32);
         let pitch = |place: Matrix| place.strides[0] as i32;
         let step = |place: Matrix| place.step_of_batch() as i64;
         let [x, y] = [begun(x, of_x), begun(y, of_y)];
-        let [out, source] = [begun(c, loose.result), begun(source, of_source)];
-        let bias = options.bias.map_or(c, |(bias, _)| bias);
+        let out = begun(c, loose.result);
         kernel.launch(
             stream,
             plan.grid,
@@ -159,14 +165,7 @@ impl Products {
                 m,
                 n,
                 k,
-                options.alpha,
-                options.beta,
-                &source,
-                pitch(of_source),
-                step(of_source),
-                bias,
-                x_scales,
-                y_scales,
+                &data,
             ),
         )?;
         Ok(())

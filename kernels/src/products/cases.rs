@@ -64,6 +64,17 @@ fn shape_of([rows, k]: [usize; 2], side: Side) -> [usize; 2] {
     }
 }
 
+/// What a case passes for what epilogues read.
+pub(super) type CaseData<'c, O> = (
+    f32,
+    f32,
+    &'c Input<O>,
+    i32,
+    i64,
+    &'c Input<O>,
+    [&'c Input<f32>; 2],
+);
+
 /// Sums of parts and their counts, which `split_k` alone takes.
 type Workspace<T> = (Input<<T as Operand>::Sum>, Input<i32>);
 
@@ -167,12 +178,6 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         epilogue: E,
         workspace: Option<&Workspace<T>>,
     ) -> CaseResult {
-        let Product {
-            source,
-            bias,
-            scales: [a_scales, b_scales],
-            ..
-        } = self;
         let [m, n, k] = self.size.map(|extent| extent as i32);
         let pitch = stride::<O>(self.size[1]);
         let of_batch = if self.lies.batches > 1 {
@@ -183,6 +188,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         let pitch = pitch as i32;
         let (sides, is_batched) = (self.lies.sides, self.lies.batches > 1);
         let (a, b) = (self.factor(0), self.factor(1));
+        let data = self.data((pitch, of_batch));
         match plan.instance {
             Instance::Many(tile) | Instance::Wave(tile) => {
                 let form = Form {
@@ -192,10 +198,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                     epilogue,
                 };
                 let (c, batches) = (self.result(), self.lies.batches as i32);
-                let arguments = (
-                    a, b, c, m, n, k, batches, ALPHA, BETA, source, pitch, of_batch, bias,
-                    a_scales, b_scales,
-                );
+                let arguments = (a, b, c, m, n, k, batches, data);
                 if let Instance::Many(_) = plan.instance {
                     let kernel = fixed(dense::<T, O, E>, form);
                     return Self::begin(case, plan, role, kernel, arguments);
@@ -217,10 +220,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 };
                 let kernel = fixed(few_tiles::<T, O, E>, form);
                 let c = &self.c;
-                let arguments = (
-                    x, y, c, pitch, of_batch, rows, columns, k, ALPHA, BETA, source, pitch,
-                    of_batch, bias, a_scales, b_scales,
-                );
+                let arguments = (x, y, c, pitch, of_batch, rows, columns, k, data);
                 Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Precise(tile) => {
@@ -236,10 +236,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                     (form, a, b, m, n)
                 };
                 let (kernel, c) = (fixed(precise::<T, O, E>, form), &self.c);
-                let arguments = (
-                    x, y, c, pitch, of_batch, rows, columns, k, ALPHA, BETA, source, pitch,
-                    of_batch, bias, a_scales, b_scales,
-                );
+                let arguments = (x, y, c, pitch, of_batch, rows, columns, k, data);
                 Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::PreciseParts(tile) => {
@@ -251,8 +248,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 let (c, [parts, each]) = (&self.c, self.divided(plan));
                 let (sums, counts) = workspace.expect("made for all plans");
                 let arguments = (
-                    x, y, c, pitch, rows, columns, k, parts, each, ALPHA, BETA, source, pitch,
-                    bias, a_scales, b_scales, sums, counts,
+                    x, y, c, pitch, rows, columns, k, parts, each, data, sums, counts,
                 );
                 let kernel = fixed(precise_parts::<T, O, E>, Form::new(tile, epilogue));
                 Self::begin(case, plan, role, kernel, arguments)
@@ -265,10 +261,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 };
                 let kernel = fixed(cluster_tiles::<T, O, E>, Form::new(tile, epilogue));
                 let c = &self.c;
-                let arguments = (
-                    x, y, c, pitch, rows, columns, k, ALPHA, BETA, source, pitch, bias, a_scales,
-                    b_scales,
-                );
+                let arguments = (x, y, c, pitch, rows, columns, k, data);
                 Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Any(_) | Instance::Copied(_) => {
@@ -283,14 +276,18 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 };
                 let (c, [parts, each]) = (&self.c, self.divided(plan));
                 let (sums, counts) = workspace.expect("made for all plans");
-                let arguments = (
-                    a, b, c, pitch, m, n, k, parts, each, ALPHA, BETA, source, pitch, bias,
-                    a_scales, b_scales, sums, counts,
-                );
+                let arguments = (a, b, c, pitch, m, n, k, parts, each, data, sums, counts);
                 let kernel = fixed(split_k::<T, O, E>, form);
                 Self::begin(case, plan, role, kernel, arguments)
             }
         }
+    }
+
+    /// What epilogues read, of a source with this pitch and step from one product to the next.
+    fn data(&self, (pitch, of_batch): (i32, i64)) -> CaseData<'_, O> {
+        let scales = self.scales.each_ref();
+        let (source, bias) = (&self.source, &self.bias);
+        (ALPHA, BETA, source, pitch, of_batch, bias, scales)
     }
 
     /// Parts of a tile and steps of each, of a plan that divides K.

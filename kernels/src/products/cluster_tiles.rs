@@ -112,13 +112,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O>,
 ) {
     launch_dependents();
     let tile = form.tile;
@@ -141,15 +135,6 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let row = (cluster_id(0) * along_rows + cta_row) * rows;
     let column = (program_id(1) * along_columns + cta_column) * columns;
     let steps = steps_along(k, depth::<T>());
-    let data = Data {
-        alpha,
-        beta,
-        source,
-        source_pitch,
-        source_batch: scalar(0_i64),
-        bias,
-        scales: [a_scales, b_scales],
-    };
     let ending = Ending {
         epilogue: form.epilogue,
         columns,

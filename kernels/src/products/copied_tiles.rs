@@ -90,13 +90,7 @@ pub fn copied_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    alpha: f32,
-    beta: f32,
-    #[align(size_of::<O>())] source: Ptr<O>,
-    source_pitch: i32,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O, true>,
 ) {
     launch_dependents();
     let (CopiedTile { tile, units }, copiers) = (form.tile, form.tile.copiers());
@@ -123,12 +117,6 @@ pub fn copied_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     };
     let x = lines(x, x_pitch, [row, m], form.tile.rows(), of_x);
     let y = lines(y, y_pitch, [column, n], columns, of_y);
-    let data = Data::new(
-        [alpha, beta],
-        (source, source_pitch, scalar(0)),
-        bias,
-        [a_scales, b_scales],
-    );
     let ending = Ending {
         epilogue: form.epilogue,
         columns,
@@ -140,7 +128,7 @@ pub fn copied_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch_stride: scalar(0),
         size: [m, n],
         batch: scalar(0),
-        data,
+        data: data.of_any_rows(),
     };
     let buffers = (x.alloc_stages(stages), y.alloc_stages(stages));
     let copies = Producers::Copies { warps: copiers };

@@ -25,6 +25,7 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
         (&a, &b, m, n)
     };
     let [rows_, columns_, k_, stride] = [of_x, of_y, k, n].map(|extent| extent as i32);
+    let data = (1.0, 0.0, &c, stride, 0, &bias, [&scales; 2]);
     case.launch_programmatic(
         fixed(copied_tiles::<T, O, Plain>, Form::new(tile, Plain)),
         [
@@ -32,10 +33,7 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
             of_y.div_ceil(columns),
             1,
         ],
-        (
-            x, k_, y, k_, &c, stride, rows_, columns_, k_, 1.0, 0.0, &c, stride, &bias, &scales,
-            &scales,
-        ),
+        (x, k_, y, k_, &c, stride, rows_, columns_, k_, data),
     )?;
     let gemm = Gemm::new(&a, &b, &c).with_size([m, n, k]).transposed_b();
     case.expect_part_in_units(&c, [m, n], || gemm.reference(), tolerance::<T, O>(k))?;

@@ -7,7 +7,7 @@ use std::{fmt, ops};
 use tilekit::prelude::*;
 
 use super::epilogue::{Data, Epilogue};
-use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth, unit};
+use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of};
 use super::ring::Ring;
@@ -238,7 +238,7 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         .run();
 }
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch; by clusters of several CTAs of one product, of B along K. The rows of the source are `source_pitch` elements apart.
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch; by clusters of several CTAs of one product, of B along K.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
 pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<ManyTile, E>,
@@ -252,16 +252,7 @@ pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     n: i32,
     k: i32,
     batches: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    #[multiple_of(unit::<O>())] source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O>,
 ) {
-    let source = (source, source_pitch, source_batch);
-    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     multiply_tiles(form, (a, b, c), [m, n, k, batches], Some(data));
 }

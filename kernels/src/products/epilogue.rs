@@ -5,28 +5,41 @@ use std::fmt;
 use tilekit::library::epilogue::{gelu, relu, silu};
 use tilekit::prelude::*;
 
-/// The numbers of a call that an epilogue may use.
-#[derive(Clone, Copy, Aggregate)]
-pub struct Data<O> {
+use super::factor::{UNIT_BYTES, unit};
+
+/// The numbers of a call that an epilogue may use, which kernels take as a parameter. Rows of the source begin where tensor maps want them, or `ANYWHERE`.
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+pub struct Data<O, const ANYWHERE: bool = false> {
     /// The factor of products.
     pub alpha: Scalar<f32>,
     /// The factor of the source.
     pub beta: Scalar<f32>,
+    #[align(if ANYWHERE { size_of::<O>() } else { UNIT_BYTES })]
     pub(crate) source: Ptr<O>,
+    /// Elements from one row of the source to the next.
+    #[multiple_of(if ANYWHERE { 1 } else { unit::<O>() })]
     pub(crate) source_pitch: Scalar<i32>,
+    /// Elements from the source of one product of a batch to the next.
+    #[multiple_of(if ANYWHERE { 1 } else { unit::<O>() })]
     pub(crate) source_batch: Scalar<i64>,
+    /// A number for each row or column.
     pub(crate) bias: Ptr<O>,
+    /// Of A and of B.
     pub(crate) scales: [Ptr<f32>; 2],
 }
 
-impl<O: Numeric> Data<O> {
-    /// Of the factors of products and of the source; the source, its pitch and the step from one matrix to the next; the bias; and the scales of A and B.
-    pub(crate) fn new(
-        [alpha, beta]: [Scalar<f32>; 2],
-        (source, source_pitch, source_batch): (Ptr<O>, Scalar<i32>, Scalar<i64>),
-        bias: Ptr<O>,
-        scales: [Ptr<f32>; 2],
-    ) -> Self {
+impl<O> Data<O, true> {
+    /// The same as epilogues take it.
+    pub(crate) fn of_any_rows(self) -> Data<O> {
+        let Data {
+            alpha,
+            beta,
+            source,
+            source_pitch,
+            source_batch,
+            bias,
+            scales,
+        } = self;
         Data {
             alpha,
             beta,
@@ -37,7 +50,9 @@ impl<O: Numeric> Data<O> {
             scales,
         }
     }
+}
 
+impl<O: Numeric> Data<O> {
     /// Of sums without factors: what is added to them, its pitch and the step from one matrix to the next, and the bias.
     #[track_caller]
     pub(crate) fn of_sum(

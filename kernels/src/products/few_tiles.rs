@@ -58,14 +58,7 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    #[multiple_of(unit::<O>())] source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O>,
 ) {
     let FewTile {
         ctas,
@@ -77,8 +70,6 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let rows = groups * INSTRUCTION_ROWS;
     launch_dependents();
     let batch = form.batch();
-    let source = (source, source_pitch, source_batch);
-    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let ending = Ending {
         epilogue: form.epilogue,
         columns,

@@ -4,6 +4,8 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::check::View;
+use super::epilogue::Data;
+use super::epilogue_arguments::EpilogueArguments;
 use super::form::{Form, Side};
 use super::matrix::Matrix;
 use super::plan::{Division, Need};
@@ -14,7 +16,7 @@ pub(super) type ManyHandles<T, O> = handles! {
     a b: TensorMap<T>,
     c: TensorMap<O>,
     m n k batches: Scalar<i32>,
-    ..epilogue(O),
+    data: Data<O>,
 };
 
 /// The parameters of `few_tiles`.
@@ -24,7 +26,7 @@ pub(super) type FewHandles<T, O> = handles! {
     stride: Scalar<i32>,
     batch_stride: Scalar<i64>,
     m n k: Scalar<i32>,
-    ..epilogue(O),
+    data: Data<O>,
 };
 
 /// The parameters of `split_k`, whose sums are of type `S`.
@@ -33,11 +35,7 @@ pub(super) type SplitHandles<T, O, S> = handles! {
     out: Ptr<O>,
     stride: Scalar<i32>,
     m n k parts each: Scalar<i32>,
-    alpha beta: Scalar<f32>,
-    source: Ptr<O>,
-    source_pitch: Scalar<i32>,
-    bias: Ptr<O>,
-    a_scales b_scales: Ptr<f32>,
+    data: Data<O>,
     sums: Ptr<S>,
     counts: Ptr<i32>,
 };
@@ -47,11 +45,7 @@ pub(super) type ClusterHandles<T, O> = handles! {
     x y: TensorMap<T>,
     out: Ptr<O>,
     stride m n k: Scalar<i32>,
-    alpha beta: Scalar<f32>,
-    source: Ptr<O>,
-    source_pitch: Scalar<i32>,
-    bias: Ptr<O>,
-    a_scales b_scales: Ptr<f32>,
+    data: Data<O>,
 };
 
 /// The parameters of `any_rows`.
@@ -66,7 +60,7 @@ pub(super) type AnyHandles<T, O> = handles! {
     stride: Scalar<i32>,
     batch_stride: Scalar<i64>,
     m n k: Scalar<i32>,
-    ..epilogue(O),
+    data: Data<O, true>,
 };
 
 /// The parameters of `copied_tiles`.
@@ -77,11 +71,7 @@ pub(super) type CopiedHandles<T, O> = handles! {
     y_pitch: Scalar<i32>,
     out: Ptr<O>,
     stride m n k: Scalar<i32>,
-    alpha beta: Scalar<f32>,
-    source: Ptr<O>,
-    source_pitch: Scalar<i32>,
-    bias: Ptr<O>,
-    a_scales b_scales: Ptr<f32>,
+    data: Data<O, true>,
 };
 
 /// What a kernel reads and writes, all of it in rows.
@@ -90,10 +80,7 @@ pub(super) struct Launch<'a, T, O> {
     pub(super) factors: [View<'a, T>; 2],
     pub(super) sides: [Side; 2],
     pub(super) result: (View<'a, O>, Matrix),
-    pub(super) source: (View<'a, O>, Matrix),
-    pub(super) bias: &'a Buffer<O>,
-    pub(super) scales: [&'a Buffer<f32>; 2],
-    pub(super) alpha_beta: [f32; 2],
+    pub(super) data: EpilogueArguments<'a, O>,
 }
 
 /// The arguments of `dense`.
@@ -101,7 +88,7 @@ pub(super) type OfMany<'l, T, O> = handles! {
     a b: &'l View<'l, T>,
     c: &'l View<'l, O>,
     m n k batches: i32,
-    ..epilogue('l, O),
+    data: &'l EpilogueArguments<'l, O>,
 };
 
 /// The arguments of `few_tiles`.
@@ -111,7 +98,7 @@ pub(super) type OfFew<'l, T, O> = handles! {
     stride: i32,
     batch_stride: i64,
     m n k: i32,
-    ..epilogue('l, O),
+    data: &'l EpilogueArguments<'l, O>,
 };
 
 /// The arguments of `split_k`.
@@ -120,11 +107,7 @@ pub(super) type OfSplit<'l, T, O, S> = handles! {
     out: &'l View<'l, O>,
     stride: i32,
     m n k parts each: i32,
-    alpha beta: f32,
-    source: &'l View<'l, O>,
-    source_pitch: i32,
-    bias: &'l Buffer<O>,
-    a_scales b_scales: &'l Buffer<f32>,
+    data: &'l EpilogueArguments<'l, O>,
     sums: &'l Buffer<S>,
     counts: &'l Buffer<i32>,
 };
@@ -134,11 +117,7 @@ pub(super) type OfCluster<'l, T, O> = handles! {
     x y: &'l View<'l, T>,
     out: &'l View<'l, O>,
     stride m n k: i32,
-    alpha beta: f32,
-    source: &'l View<'l, O>,
-    source_pitch: i32,
-    bias: &'l Buffer<O>,
-    a_scales b_scales: &'l Buffer<f32>,
+    data: &'l EpilogueArguments<'l, O>,
 };
 
 impl<T, O> Launch<'_, T, O> {
@@ -153,76 +132,26 @@ impl<T, O> Launch<'_, T, O> {
 
     pub(super) fn of_many(&self) -> OfMany<'_, T, O> {
         let [m, n, k] = self.need.size.map(|extent| extent as i32);
-        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
-        let (source, place) = &self.source;
-        (
-            x,
-            y,
-            &self.result.0,
-            m,
-            n,
-            k,
-            self.need.batches as i32,
-            alpha,
-            beta,
-            source,
-            place.strides[0] as i32,
-            place.step_of_batch() as i64,
-            self.bias,
-            self.scales[0],
-            self.scales[1],
-        )
+        let ([a, b], batches) = (&self.factors, self.need.batches as i32);
+        (a, b, &self.result.0, m, n, k, batches, &self.data)
     }
 
     pub(super) fn of_few(&self, is_turned: bool) -> OfFew<'_, T, O> {
         let [m, n, k] = self.need.size.map(|extent| extent as i32);
-        let ([x, y], [alpha, beta]) = (&self.factors, self.alpha_beta);
-        let (x, y, rows, columns) = if is_turned {
+        let [x, y] = &self.factors;
+        let (x, y, m, n) = if is_turned {
             (y, x, n, m)
         } else {
             (x, y, m, n)
         };
-        let (result, place) = &self.result;
-        let (source, of_source) = &self.source;
-        (
-            x,
-            y,
-            result,
-            place.strides[0] as i32,
-            place.step_of_batch() as i64,
-            rows,
-            columns,
-            k,
-            alpha,
-            beta,
-            source,
-            of_source.strides[0] as i32,
-            of_source.step_of_batch() as i64,
-            self.bias,
-            self.scales[0],
-            self.scales[1],
-        )
+        let (out, place) = &self.result;
+        let strides = (place.strides[0] as i32, place.step_of_batch() as i64);
+        (x, y, out, strides.0, strides.1, m, n, k, &self.data)
     }
 
     pub(super) fn of_cluster(&self, is_turned: bool) -> OfCluster<'_, T, O> {
-        let (x, y, out, stride, _, m, n, k, alpha, beta, source, source_pitch, _, bias, a, b) =
-            self.of_few(is_turned);
-        (
-            x,
-            y,
-            out,
-            stride,
-            m,
-            n,
-            k,
-            alpha,
-            beta,
-            source,
-            source_pitch,
-            bias,
-            a,
-            b,
-        )
+        let (x, y, out, stride, _, m, n, k, data) = self.of_few(is_turned);
+        (x, y, out, stride, m, n, k, data)
     }
 
     /// With the workspace of parts and their counts.
@@ -233,27 +162,7 @@ impl<T, O> Launch<'_, T, O> {
         counts: &'l Buffer<i32>,
     ) -> OfSplit<'l, T, O, S> {
         let [parts, each] = [divided.parts, divided.each].map(|count| count as i32);
-        let (x, y, out, stride, _, m, n, k, alpha, beta, source, source_pitch, _, bias, a, b) =
-            self.of_few(is_turned);
-        (
-            x,
-            y,
-            out,
-            stride,
-            m,
-            n,
-            k,
-            parts,
-            each,
-            alpha,
-            beta,
-            source,
-            source_pitch,
-            bias,
-            a,
-            b,
-            sums,
-            counts,
-        )
+        let (x, y, out, stride, _, m, n, k, data) = self.of_few(is_turned);
+        (x, y, out, stride, m, n, k, parts, each, data, sums, counts)
     }
 }

@@ -21,6 +21,7 @@ pub mod dense;
 pub mod dispatch;
 pub(crate) mod ending;
 pub mod epilogue;
+mod epilogue_arguments;
 mod epilogue_cases;
 mod error;
 pub(crate) mod factor;

@@ -5,13 +5,13 @@ use tilekit::prelude::*;
 
 use super::dense::ManyTile;
 use super::epilogue::{Data, Epilogue};
-use super::factor::{Operand, ResultOf, depth, unit};
+use super::factor::{Operand, ResultOf, depth};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of};
 use super::ring::Ring;
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z. By clusters
-/// of several CTAs it is of one product, of B along K, and their number divides that of programs along M. The rows of the source are `source_pitch` elements apart. Results have
+/// of several CTAs it is of one product, of B along K, and their number divides that of programs along M. Results have
 /// at most 2 bytes, so that those of a warpgroup, of 64 rows, fit a stage of B.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
 pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
@@ -26,20 +26,11 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     n: i32,
     k: i32,
     batches: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    #[multiple_of(unit::<O>())] source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O>,
 ) {
     launch_dependents();
     // The grid has one for each.
     let _ = batches;
-    let source = (source, source_pitch, source_batch);
-    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     multiply_tile(form, (a, b, c), [m, n, k], data);
 }
 

@@ -275,14 +275,7 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    #[multiple_of(unit::<O>())] source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O>,
 ) {
     launch_dependents();
     let tile = form.tile;
@@ -298,8 +291,6 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         ctas: 1,
     };
     let batch = form.batch();
-    let source = (source, source_pitch, source_batch);
-    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let ending = Ending {
         epilogue: form.epilogue,
         columns,

@@ -289,19 +289,11 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     k: i32,
     parts: i32,
     each: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O>,
     sums: Ptr<T::Sum>,
     counts: Ptr<i32>,
 ) {
     launch_dependents();
-    let source = (source, source_pitch, scalar(0));
-    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let of_parts = [parts, each];
     divide(
         form,

@@ -83,7 +83,7 @@ fn sum_of_terms(own: Term<f32>, others: [Term<f16>; 2], times: i32, out: Ptr<f32
     let mut term = others[0];
     for _ in range(0, times) {
         sum += term.load(i, j);
-        term.factor = term.factor * 2.0;
+        term.factor *= 2.0;
     }
     out.at(i * 8 + j).store(sum + others[1].load(i, j));
 }

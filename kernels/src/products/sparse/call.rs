@@ -15,7 +15,8 @@ use super::{Pruning, SparseMatrix, SparseOperand};
 use crate::handles::handles;
 use crate::products::call::Products;
 use crate::products::check::View;
-use crate::products::epilogue::{Epilogue, Plain};
+use crate::products::epilogue::{Data, Epilogue, Plain};
+use crate::products::epilogue_arguments::EpilogueArguments;
 use crate::products::error::Result;
 use crate::products::factor::ResultOf;
 use crate::products::operands::Role;
@@ -40,7 +41,7 @@ type ProductHandles<T, O> = handles! {
     b: TensorMap<T>,
     c: TensorMap<O>,
     m n k: Scalar<i32>,
-    ..epilogue(O),
+    data: Data<O>,
 };
 
 /// What a kernel reads and writes, all of it in rows.
@@ -48,12 +49,8 @@ struct SparseLaunch<'a, T, O> {
     a: &'a SparseMatrix<T>,
     b: View<'a, T>,
     result: View<'a, O>,
-    /// With the elements from one row to the next.
-    source: (View<'a, O>, usize),
-    bias: &'a Buffer<O>,
-    /// Of rows and of columns of what is stored.
-    scales: [&'a Buffer<f32>; 2],
-    alpha_beta: [f32; 2],
+    /// Scales are of rows and of columns of what is stored.
+    data: EpilogueArguments<'a, O>,
 }
 
 impl Products {
@@ -212,13 +209,15 @@ impl Products {
             a,
             b: factor.view(b.source()),
             result: result.view(c.source()),
-            source: (
-                source.view(own_source.map_or(c.source(), View::source)),
-                source.place.strides[0],
-            ),
-            bias: options.bias.map_or(c.source(), |(bias, _)| bias),
-            scales,
-            alpha_beta: [options.alpha, options.beta],
+            data: EpilogueArguments {
+                source: (
+                    source.view(own_source.map_or(c.source(), View::source)),
+                    source.place,
+                ),
+                bias: options.bias.map_or(c.source(), |(bias, _)| bias),
+                scales,
+                alpha_beta: [options.alpha, options.beta],
+            },
         };
         self.launch_sparse(stream, (&call, plan), &launch, epilogue)?;
         self.copy_back(stream, &result, (c.source(), call.result))
@@ -244,7 +243,6 @@ impl Products {
         })?;
         let [m, n, k] = call.size;
         let rows = launch.a.kept().view([m, kept(k)]);
-        let (source, pitch) = &launch.source;
         kernel.launch(
             stream,
             self.programs(plan.programs),
@@ -256,14 +254,7 @@ impl Products {
                 m as i32,
                 n as i32,
                 k as i32,
-                launch.alpha_beta[0],
-                launch.alpha_beta[1],
-                source,
-                *pitch as i32,
-                0,
-                launch.bias,
-                launch.scales[0],
-                launch.scales[1],
+                &launch.data,
             ),
         )?;
         Ok(())

@@ -138,14 +138,15 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             m as i32,
             n as i32,
             k as i32,
-            ALPHA,
-            BETA,
-            &self.source,
-            pitch as i32,
-            0,
-            &self.bias,
-            &self.scales[0],
-            &self.scales[1],
+            (
+                ALPHA,
+                BETA,
+                &self.source,
+                pitch as i32,
+                0,
+                &self.bias,
+                self.scales.each_ref(),
+            ),
         );
         let programs = SparsePlan::of::<T>(tile, self.size, size_of::<O>()).programs;
         // Of small products each CTA has several tiles.
@@ -185,14 +186,15 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             n as i32,
             k as i32,
             1,
-            ALPHA,
-            BETA,
-            &self.source,
-            pitch as i32,
-            0,
-            &self.bias,
-            &self.scales[0],
-            &self.scales[1],
+            (
+                ALPHA,
+                BETA,
+                &self.source,
+                pitch as i32,
+                0,
+                &self.bias,
+                self.scales.each_ref(),
+            ),
         );
         let kernel = fixed(dense::<T, O, Plain>, Form::new(tile, Plain));
         let tolerance = Close {

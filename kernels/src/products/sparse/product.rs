@@ -9,7 +9,7 @@ use super::SparseOperand;
 use super::layout::{BLOCK_NUMBERS, STRIP, blocks_of_stage};
 use crate::products::dense::{ManyTile, rows_of_group};
 use crate::products::epilogue::{Data, Epilogue, Named};
-use crate::products::factor::{ResultOf, depth, unit};
+use crate::products::factor::{ResultOf, depth};
 use crate::products::finished::Finished;
 use crate::products::form::{Side, Source, swizzle_of};
 
@@ -127,14 +127,7 @@ pub fn sparse_product<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    #[multiple_of(unit::<O>())] source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O>,
 ) {
     let SparseTile {
         groups,
@@ -153,8 +146,6 @@ pub fn sparse_product<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
     let tiles = GroupedRows::new([m, n], form.tile.shape(), rows_of_group(form.tile.shape()));
     let steps = steps_along(k, depth::<T>());
     let of_b = Source::new(b, form.b, columns);
-    let source = (source, source_pitch, source_batch);
-    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     // Where the sums of a warpgroup are stored.
     let first_of = |number: Scalar<i32>, group: usize| {
         let [row, column] = tiles.place(number);

@@ -18,6 +18,7 @@ use crate::handles::handles;
 use crate::products::call::{Products, Which};
 use crate::products::check::View;
 use crate::products::epilogue::{Epilogue, Plain};
+use crate::products::epilogue_arguments::EpilogueArguments;
 use crate::products::error::{Result, expect};
 use crate::products::factor::ResultOf;
 use crate::products::matrix::Matrix;
@@ -229,13 +230,15 @@ impl Products {
             weights,
             x: factor.view(x.source()),
             result: (result.view(y.source()), result.place),
-            source: (
-                source.view(own_source.map_or(y.source(), View::source)),
-                source.place,
-            ),
-            bias: options.bias.map_or(y.source(), |(bias, _)| bias),
-            scales,
-            alpha_beta: [options.alpha, options.beta],
+            data: EpilogueArguments {
+                source: (
+                    source.view(own_source.map_or(y.source(), View::source)),
+                    source.place,
+                ),
+                bias: options.bias.map_or(y.source(), |(bias, _)| bias),
+                scales,
+                alpha_beta: [options.alpha, options.beta],
+            },
         };
         self.launch_weights(stream, &plan, &launch, epilogue)?;
         self.copy_back(stream, &result, (y.source(), call.result))

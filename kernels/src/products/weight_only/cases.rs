@@ -151,14 +151,15 @@ impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
             m as i32,
             n as i32,
             k as i32,
-            ALPHA,
-            BETA,
-            &self.source,
-            pitch,
-            0,
-            &self.bias,
-            &self.factors[0],
-            &self.factors[1],
+            (
+                ALPHA,
+                BETA,
+                &self.source,
+                pitch,
+                0,
+                &self.bias,
+                self.factors.each_ref(),
+            ),
         );
         let grid = grid_of(form.tile, [m, n]);
         case.launch_programmatic(fixed(weight_only_few::<T, O, E>, form), grid, arguments)
@@ -179,14 +180,15 @@ impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
             m as i32,
             n as i32,
             k as i32,
-            ALPHA,
-            BETA,
-            &self.source,
-            pitch as i32,
-            0,
-            &self.bias,
-            &self.factors[0],
-            &self.factors[1],
+            (
+                ALPHA,
+                BETA,
+                &self.source,
+                pitch as i32,
+                0,
+                &self.bias,
+                self.factors.each_ref(),
+            ),
         );
         let programs = programs_of(form.tile, [m, n]);
         // Of small products each CTA has several tiles.

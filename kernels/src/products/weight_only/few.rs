@@ -96,14 +96,7 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    #[multiple_of(unit::<O>())] source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O>,
 ) {
     let FewWeights {
         ctas,
@@ -121,8 +114,6 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     };
     let operands = Operands::alloc(x, shape, stages);
     let pipeline = Pipeline::new(operands, Producers::Tma, Consumers::warpgroups(groups));
-    let source = (source, source_pitch, source_batch);
-    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
     let ending = Ending {
         epilogue: form.epilogue,
         columns,

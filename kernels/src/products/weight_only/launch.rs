@@ -9,6 +9,8 @@ use super::packed::PackedWeights;
 use super::plan::WeightTile;
 use crate::handles::handles;
 use crate::products::check::View;
+use crate::products::epilogue::Data;
+use crate::products::epilogue_arguments::EpilogueArguments;
 use crate::products::matrix::Matrix;
 
 /// What a kernel of products with packed weights is compiled for; of the epilogue its name.
@@ -27,7 +29,7 @@ pub(super) type FewHandles<T, O> = handles! {
     x: TensorMap<T>,
     out: Ptr<O>,
     stride m n k: Scalar<i32>,
-    ..epilogue(O),
+    data: Data<O>,
 };
 
 /// The parameters of `weight_only_many`.
@@ -37,7 +39,7 @@ pub(super) type ManyHandles<T, O> = handles! {
     x: TensorMap<T>,
     y: TensorMap<O>,
     m n k: Scalar<i32>,
-    ..epilogue(O),
+    data: Data<O>,
 };
 
 /// The arguments of both.
@@ -47,7 +49,7 @@ pub(super) type OfFew<'l, T, O> = handles! {
     x: &'l View<'l, T>,
     out: &'l View<'l, O>,
     stride m n k: i32,
-    ..epilogue('l, O),
+    data: &'l EpilogueArguments<'l, O>,
 };
 pub(super) type OfMany<'l, T, O> = handles! {
     words: &'l Buffer<u32>,
@@ -55,7 +57,7 @@ pub(super) type OfMany<'l, T, O> = handles! {
     x: &'l View<'l, T>,
     y: &'l View<'l, O>,
     m n k: i32,
-    ..epilogue('l, O),
+    data: &'l EpilogueArguments<'l, O>,
 };
 
 /// What a kernel reads and writes, all of it in rows.
@@ -65,10 +67,7 @@ pub(super) struct WeightLaunch<'a, T, O> {
     pub(super) weights: &'a PackedWeights<T>,
     pub(super) x: View<'a, T>,
     pub(super) result: (View<'a, O>, Matrix),
-    pub(super) source: (View<'a, O>, Matrix),
-    pub(super) bias: &'a Buffer<O>,
-    pub(super) scales: [&'a Buffer<f32>; 2],
-    pub(super) alpha_beta: [f32; 2],
+    pub(super) data: EpilogueArguments<'a, O>,
 }
 
 impl<T, O> WeightLaunch<'_, T, O> {
@@ -81,17 +80,13 @@ impl<T, O> WeightLaunch<'_, T, O> {
     }
 
     pub(super) fn of_few(&self) -> OfFew<'_, T, O> {
-        let (words, scales, x, y, m, n, k, alpha, beta, source, pitch, batch, bias, a, b) =
-            self.of_many();
+        let (words, scales, x, y, m, n, k, data) = self.of_many();
         let stride = self.result.1.strides[0] as i32;
-        (
-            words, scales, x, y, stride, m, n, k, alpha, beta, source, pitch, batch, bias, a, b,
-        )
+        (words, scales, x, y, stride, m, n, k, data)
     }
 
     pub(super) fn of_many(&self) -> OfMany<'_, T, O> {
         let [m, n, k] = self.size.map(|extent| extent as i32);
-        let (source, of_source) = &self.source;
         (
             self.weights.words(),
             self.weights.scales(),
@@ -100,14 +95,7 @@ impl<T, O> WeightLaunch<'_, T, O> {
             m,
             n,
             k,
-            self.alpha_beta[0],
-            self.alpha_beta[1],
-            source,
-            of_source.strides[0] as i32,
-            0,
-            self.bias,
-            self.scales[0],
-            self.scales[1],
+            &self.data,
         )
     }
 }

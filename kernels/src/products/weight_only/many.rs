@@ -11,7 +11,7 @@ use super::format::{STEP, STRIP, WeightGroup};
 use super::stage::{Operands, Packed, Shape};
 use crate::products::dense::rows_of_group;
 use crate::products::epilogue::{Data, Epilogue};
-use crate::products::factor::{ResultOf, unit};
+use crate::products::factor::ResultOf;
 use crate::products::finished::Finished;
 use crate::products::form::swizzle_of;
 
@@ -53,14 +53,7 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    alpha: f32,
-    beta: f32,
-    source: Ptr<O>,
-    #[multiple_of(unit::<O>())] source_pitch: i32,
-    #[multiple_of(unit::<O>())] source_batch: i64,
-    bias: Ptr<O>,
-    a_scales: Ptr<f32>,
-    b_scales: Ptr<f32>,
+    data: Data<O>,
 ) {
     let ManyWeights {
         groups,
@@ -85,8 +78,6 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
         strips: cdiv(n, STRIP),
         steps: cdiv(k, STEP),
     };
-    let source = (source, source_pitch, source_batch);
-    let data = Data::new([alpha, beta], source, bias, [a_scales, b_scales]);
 
     let multiply = |group: usize| {
         let (mut at, mut turn) = (pipeline.start(), epilogue.start());
