@@ -107,7 +107,7 @@ def ours(folder, stem, layer, sets, is_gradient):
         out, into, channels, filters, padding = (layer.out_height, layer.out_width), (layer.height, layer.width), layer.channels, layer.filters, layer.padding
     pixels = layer.images * out[0] * out[1]
     numbers = {"pixels": pixels, "columns": filters, "channels": channels, "groups": 1, "beta": 0.0, "source_pitch": filters,
-               "output": [1, *out], "step": [1, layer.stride, layer.stride], "lower": [0, -padding, -padding], "taps": [1, layer.taps, layer.taps], "spread": [1, 1, 1]}
+               "walk": {"out": [1, *out], "step": [1, layer.stride, layer.stride], "lower": [0, -padding, -padding], "taps": [1, layer.taps, layer.taps], "spread": [1, 1, 1]}}
     tiles = -(-pixels // rows) * -(-filters // columns)
     programs = -(-tiles // -(-tiles // SMS))
     described = [p for p in kernel["parameters"] if p["name"] != "image"]
@@ -165,8 +165,8 @@ def our_filters(folder, stem, layer, sets):
     kernel, adding = [json.loads((folder / f"{name}.json").read_text()) for name in (stem, add_parts)]
     pixels, length = layer.images * layer.out_height * layer.out_width, layer.filters * layer.channels * layer.taps ** 2
     numbers = {"count": parts, "pixels": pixels, "filters": layer.filters, "channels": layer.channels, "groups": 1, "length": length,
-               "output": [1, layer.out_height, layer.out_width], "step": [1, layer.stride, layer.stride], "lower": [0, -layer.padding, -layer.padding],
-               "taps": [1, layer.taps, layer.taps], "spread": [1, 1, 1]}
+               "walk": {"out": [1, layer.out_height, layer.out_width], "step": [1, layer.stride, layer.stride], "lower": [0, -layer.padding, -layer.padding],
+                        "taps": [1, layer.taps, layer.taps], "spread": [1, 1, 1]}}
     described = [p for p in kernel["parameters"] if p["name"] != "image"]
     spec = launch_spec({**kernel, "parameters": described}, f"{stem}.cubin", [tiles * parts, 1, 1], numbers, {})
     spec["params"].insert(0, {"kind": "image"})

@@ -13,11 +13,21 @@ from pathlib import Path
 ITEM_BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
 
+def parts(name, value):
+    """Numbers by what the parameters are called that they are passed for."""
+    if isinstance(value, dict):
+        fields = value.items()
+    elif isinstance(value, (list, tuple)):
+        fields = enumerate(value)
+    else:
+        return [(name, value)]
+    return [part for field, inner in fields for part in parts(f"{name}_{field}" if name else str(field), inner)]
+
+
 def launch_spec(kernel, cubin, grid, scalars, rename):
-    """A launch of a kernel as `build` describes it; `scalars` has the numbers by name, those of an array as a list. One that waits for the launch
-    before it may overlap with that."""
-    lists = {name: numbers for name, numbers in scalars.items() if isinstance(numbers, (list, tuple))}
-    scalars = scalars | {f"{name}_{at}": number for name, numbers in lists.items() for at, number in enumerate(numbers)}
+    """A launch of a kernel as `build` describes it; `scalars` has the numbers by name, those of an array as a list and those of a struct as a dict. One
+    that waits for the launch before it may overlap with that."""
+    scalars = dict(parts("", scalars))
     params = []
     for p in kernel["parameters"]:
         name = rename.get(p["name"], p["name"])

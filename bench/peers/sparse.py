@@ -71,7 +71,7 @@ class Set:
         self.a = bits.scatter_(-1, at, kept).view(m, k).view(operand)
         self.b = random_matrix(n)
         self.c = torch.empty(m, n, device="cuda", dtype=result)
-        self.source = self.bias = self.a_scales = self.b_scales = self.c
+        self.data_source = self.data_bias = self.data_scales_0 = self.data_scales_1 = self.c
 
     def reference(self):
         return self.a.double() @ self.b.double().t()
@@ -81,7 +81,7 @@ def ours(folder, stem, sets, rows, columns):
     """Launches of a persistent kernel, in the fewest programs with as many waves."""
     kernel = json.loads((folder / f"{stem}.json").read_text())
     m, n = sets[0].c.shape
-    numbers_of = {"m": m, "n": n, "k": sets[0].a.shape[1], "batches": 1, "alpha": 1.0, "beta": 0.0, "source_pitch": n, "source_batch": 0}
+    numbers_of = {"m": m, "n": n, "k": sets[0].a.shape[1], "batches": 1, "data": {"alpha": 1.0, "beta": 0.0, "source_pitch": n, "source_batch": 0}}
     tiles = -(-m // rows) * -(-n // columns)
     programs = -(-tiles // -(-tiles // SMS))
     spec = launch_spec(kernel, f"{stem}.cubin", [programs, 1, 1], numbers_of, {})

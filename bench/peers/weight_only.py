@@ -56,7 +56,7 @@ class Set:
         self.own = (torch.rand(n, -(-k // GROUP), device="cuda") / 64 + 1 / 64).to(torch.bfloat16)
         self.words, self.scales = packed(self.q), packed_scales(self.own)
         self.out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        self.source = self.bias = self.a_scales = self.b_scales = self.y = self.c = self.out
+        self.data_source = self.data_bias = self.data_scales_0 = self.data_scales_1 = self.y = self.c = self.out
         self.a = self.x
 
     def decoded(self, dtype):
@@ -71,7 +71,7 @@ def ours(folder, stem, sets):
     kernel = json.loads((folder / f"{stem}.json").read_text())
     (m, k), n = sets[0].x.shape, sets[0].q.shape[0]
     ctas, groups, _, columns, _ = [int(x) for x in stem[len(PREFIX):].split("-")[0].split("x")]
-    numbers = {"m": m, "n": n, "k": k, "stride": n, "alpha": 1.0, "beta": 0.0, "source_pitch": n, "source_batch": 0}
+    numbers = {"m": m, "n": n, "k": k, "stride": n, "data": {"alpha": 1.0, "beta": 0.0, "source_pitch": n, "source_batch": 0}}
     grid = [-(-n // (groups * STRIP)) * ctas, -(-m // columns), 1]
     spec = launch_spec(kernel, f"{stem}.cubin", grid, numbers, {})
     function = Function(folder / spec["cubin"], spec["entry"], spec["shared_bytes"], spec["cluster"])
@@ -88,7 +88,7 @@ def launches(folder, stem, sets, rows, columns):
     """Those of a persistent kernel."""
     kernel = json.loads((folder / f"{stem}.json").read_text())
     (m, k), n = sets[0].x.shape, sets[0].q.shape[0]
-    numbers = {"m": m, "n": n, "k": k, "batches": 1, "alpha": 1.0, "beta": 0.0, "source_pitch": n, "source_batch": 0}
+    numbers = {"m": m, "n": n, "k": k, "batches": 1, "data": {"alpha": 1.0, "beta": 0.0, "source_pitch": n, "source_batch": 0}}
     spec = launch_spec(kernel, f"{stem}.cubin", [programs_of(m, n, rows, columns), 1, 1], numbers, {})
     function = Function(folder / spec["cubin"], spec["entry"], spec["shared_bytes"], spec["cluster"])
     return [Launch(function, spec, vars(s)) for s in sets]

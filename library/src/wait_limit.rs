@@ -16,7 +16,7 @@ use gluon_lang::lang::{PtxOperands, Tensor};
 /// of a kernel with a call.
 ///
 /// Threads check for themselves: neither method takes a barrier or a branch.
-#[derive(Clone, Copy, Aggregate)]
+#[derive(Clone, Copy, Aggregate, KernelParam)]
 pub struct WaitLimit {
     /// Nanoseconds.
     pub ns: Scalar<i64>,

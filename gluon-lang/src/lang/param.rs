@@ -36,6 +36,7 @@ impl<T: Element> ParamHandle for PeerMap<T> {
 
 impl<T: Element> InAggregates for Scalar<T> {}
 impl<T: Element> InAggregates for Ptr<T> {}
+impl<T: Element> InAggregates for PeerMap<T> {}
 
 impl<T: Element> KernelParam for TensorMap<T> {
     type Handle = Self;

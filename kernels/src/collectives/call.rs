@@ -10,9 +10,10 @@ use tilekit::{CompiledKernel, Compiler, World, WorldKernel};
 
 use super::check::{Call, OfRanks, check_plan};
 use super::error::Result;
+use super::exchange::Exchange;
 use super::form::Form;
 use super::one_shot::one_shot;
-use super::packets::packets;
+use super::packets::{PacketExchange, packets};
 use super::plan::{Operation, Plan, Variant};
 use super::sentinel::sentinel_sum;
 use super::two_shot::two_shot;
@@ -29,83 +30,31 @@ impl Reduced for f32 {}
 
 /// The parameters of `one_shot`.
 type OneShotHandles<T> = handles! {
-    x out staging: Ptr<T>,
-    staging_of: PeerMap<T>,
-    counts: Ptr<i32>,
-    counts_of: PeerMap<i32>,
-    epochs: Ptr<i32>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank: Scalar<i32>,
+    x out: Ptr<T>,
+    exchange: Exchange<T>,
     len x_step out_step: Scalar<i64>,
 };
 
 /// The parameters of `two_shot`.
 type TwoShotHandles<T> = handles! {
-    x out staging: Ptr<T>,
-    staging_of: PeerMap<T>,
-    counts: Ptr<i32>,
-    counts_of: PeerMap<i32>,
-    epochs: Ptr<i32>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank: Scalar<i32>,
+    x out: Ptr<T>,
+    exchange: Exchange<T>,
     len: Scalar<i64>,
 };
 
 /// The parameters of `packets`.
 type PacketHandles<T> = handles! {
     x out: Ptr<T>,
-    staging: Ptr<u64>,
-    staging_of: PeerMap<u64>,
-    epochs: Ptr<i32>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank words x_step out_step: Scalar<i32>,
+    exchange: PacketExchange,
+    words x_step out_step: Scalar<i32>,
 };
 
 /// The parameters of `sentinel_sum`.
 type SentinelHandles<T> = handles! {
     x out: Ptr<T>,
-    staging: Ptr<u64>,
-    staging_of: PeerMap<u64>,
-    epochs: Ptr<i32>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank words x_step: Scalar<i32>,
+    exchange: PacketExchange,
+    words x_step: Scalar<i32>,
 };
-
-/// The arguments of a launch on a rank: its tensors, the staging of all ranks, the limit of waits, the rank, and what its kernel has besides.
-macro_rules! staged {
-    ($collectives:expr, $rank:expr, chunks of $staging:expr, [$($tensor:expr),+], [$($own:expr),+]) => {
-        (
-            $($tensor,)+
-            $staging.chunks.part($rank),
-            $staging.chunks.peers($rank),
-            $staging.counts.part($rank),
-            $staging.counts.peers($rank),
-            $staging.epochs.part($rank),
-            $collectives.limit(),
-            $collectives.world().late($rank),
-            $rank as i32,
-            $($own,)+
-        )
-    };
-    ($collectives:expr, $rank:expr, packets of $staging:expr, [$($tensor:expr),+], [$($own:expr),+]) => {
-        (
-            $($tensor,)+
-            $staging.packets.part($rank),
-            $staging.packets.peers($rank),
-            $staging.epochs.part($rank),
-            $collectives.limit(),
-            $collectives.world().late($rank),
-            $rank as i32,
-            $($own,)+
-        )
-    };
-}
-
-pub(super) use staged;
 
 /// So many elements in words of 32 bits.
 fn words<T>(elements: i64) -> i32 {
@@ -170,8 +119,9 @@ impl Collectives {
     }
 
     /// In nanoseconds.
-    pub(super) fn limit(&self) -> i64 {
-        nanoseconds(self.limit)
+    /// The limit of waits of a rank, and the word that says what it waited for.
+    pub(super) fn limit_of(&self, rank: usize) -> (i64, &MappedBuffer<i64>) {
+        (nanoseconds(self.limit), self.world.late(rank))
     }
 
     pub(super) fn compiler(&self) -> &Compiler {
@@ -302,12 +252,14 @@ impl Collectives {
         let staging = self.staging::<T>()?;
         let [x_step, out_step] = call.steps();
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
-            staged!(
-                self,
-                rank,
-                chunks of staging,
-                [call.x[rank], call.out[rank]],
-                [call.len as i64, x_step, out_step]
+            let exchange = staging.of_rank(rank, self.limit_of(rank));
+            (
+                call.x[rank],
+                call.out[rank],
+                exchange,
+                call.len as i64,
+                x_step,
+                out_step,
             )
         })?;
         Ok(())
@@ -322,13 +274,8 @@ impl Collectives {
         let kernel = self.kernel::<T, TwoShotHandles<T>>("two_shot", plan.form, compile)?;
         let staging = self.staging::<T>()?;
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
-            staged!(
-                self,
-                rank,
-                chunks of staging,
-                [call.x[rank], call.out[rank]],
-                [call.len as i64]
-            )
+            let exchange = staging.of_rank(rank, self.limit_of(rank));
+            (call.x[rank], call.out[rank], exchange, call.len as i64)
         })?;
         Ok(())
     }
@@ -345,12 +292,14 @@ impl Collectives {
         let [x_step, out_step] = call.steps();
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
             let own = [call.len as i64, x_step, out_step].map(words::<T>);
-            staged!(
-                self,
-                rank,
-                packets of staging,
-                [call.x[rank], call.out[rank]],
-                [own[0], own[1], own[2]]
+            let exchange = staging.of_rank(rank, self.limit_of(rank));
+            (
+                call.x[rank],
+                call.out[rank],
+                exchange,
+                own[0],
+                own[1],
+                own[2],
             )
         })?;
         Ok(())
@@ -370,13 +319,8 @@ impl Collectives {
         let [x_step, _] = call.steps();
         kernel.enqueue(&self.world, grid(plan.ctas), |rank| {
             let own = [call.len as i64, x_step].map(words::<T>);
-            staged!(
-                self,
-                rank,
-                packets of staging,
-                [call.x[rank], call.out[rank]],
-                [own[0], own[1]]
-            )
+            let exchange = staging.of_rank(rank, self.limit_of(rank));
+            (call.x[rank], call.out[rank], exchange, own[0], own[1])
         })?;
         Ok(())
     }

@@ -3,9 +3,10 @@
 use tilekit::Buffer;
 use tilekit::prelude::*;
 
-use super::call::{Collectives, Reduced, staged};
+use super::call::{Collectives, Reduced};
 use super::check::{OfRanks, Report};
 use super::error::Result;
+use super::exchange::Exchange;
 use super::form::Form;
 use super::plan::{MOST_CTAS, Need, Operation};
 use super::rows::all_to_all_rows;
@@ -26,14 +27,7 @@ pub struct Rows<'a> {
 type RowsHandles<T> = handles! {
     x out: Ptr<T>,
     rows: Ptr<i32>,
-    staging: Ptr<T>,
-    staging_of: PeerMap<T>,
-    counts: Ptr<i32>,
-    counts_of: PeerMap<i32>,
-    epochs: Ptr<i32>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank: Scalar<i32>,
+    exchange: Exchange<T>,
     width most: Scalar<i64>,
     x_rows out_rows: Scalar<i32>,
 };
@@ -73,12 +67,15 @@ impl Collectives {
         let kernel = self.kernel::<T, RowsHandles<T>>("all_to_all_rows", form, compile)?;
         let staging = self.staging::<T>()?;
         kernel.enqueue(self.world(), grid(ctas), |rank| {
-            staged!(
-                self,
-                rank,
-                chunks of staging,
-                [x[rank], out[rank], rows.counts[rank]],
-                [rows.width as i64, rows.most as i64, x_rows[rank], out_rows[rank]]
+            (
+                x[rank],
+                out[rank],
+                rows.counts[rank],
+                staging.of_rank(rank, self.limit_of(rank)),
+                rows.width as i64,
+                rows.most as i64,
+                x_rows[rank],
+                out_rows[rank],
             )
         })?;
         Ok(())

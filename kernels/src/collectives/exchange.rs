@@ -25,8 +25,8 @@ pub(super) const SLOT_BYTES: usize = 16384;
 /// Steps are numbered from the first launch on, and the number of the next one lies in `epochs`, one for each CTA, in memory of its rank. A launch reads it and
 /// advances it. So launches have no parameter that changes, graphs can repeat them, and launches of different kernels and grids follow each other. Numbers wrap: they are compared by their
 /// difference, so that 2³¹ steps and more are right. All ranks launch the same kernels with the same grids, in one order.
-#[derive(Clone, Copy, Aggregate)]
-pub(super) struct Exchange<T> {
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+pub struct Exchange<T> {
     pub(super) staging: Ptr<T>,
     pub(super) staging_of: PeerMap<T>,
     pub(super) counts: Ptr<i32>,

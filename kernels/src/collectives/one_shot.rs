@@ -63,27 +63,11 @@ pub fn one_shot<T: Float, const WARPS: usize, const SUMS: bool>(
     #[fixed] form: Form,
     x: Ptr<T>,
     out: Ptr<T>,
-    staging: Ptr<T>,
-    staging_of: PeerMap<T>,
-    counts: Ptr<i32>,
-    counts_of: PeerMap<i32>,
-    epochs: Ptr<i32>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
+    exchange: Exchange<T>,
     len: i64,
     x_step: i64,
     out_step: i64,
 ) {
-    let exchange = Exchange {
-        staging,
-        staging_of,
-        counts,
-        counts_of,
-        epochs,
-        rank,
-        limit: WaitLimit { ns: limit, late },
-    };
     let pieces = Pieces {
         x,
         out,

@@ -11,6 +11,18 @@ pub(super) const PACKETS: usize = 512;
 /// Slots that launches take in turns.
 pub(super) const PACKET_SLOTS: usize = 2;
 
+/// What the CTAs of all ranks send packets through.
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+pub struct PacketExchange {
+    /// Where packets for this rank arrive, and the same of each rank.
+    pub(super) staging: Ptr<u64>,
+    pub(super) staging_of: PeerMap<u64>,
+    /// Numbers of launches, in memory of this rank.
+    pub(super) epochs: Ptr<i32>,
+    pub(super) rank: Scalar<i32>,
+    pub(super) limit: WaitLimit,
+}
+
 /// The pieces of all ranks in their order, as [`one_shot`](super::one_shot::one_shot) has them without `SUMS`, of `words` words of 32 bits whose distances `x_step` and `out_step` are words too.
 ///
 /// A packet (`Tag`) is a word of `x`, and above it the number of the step: no fence waits for the stores to arrive. That doubles the bytes.
@@ -24,16 +36,18 @@ pub fn packets<T: Float, const WARPS: usize>(
     #[fixed] form: Form,
     x: Ptr<T>,
     out: Ptr<T>,
-    staging: Ptr<u64>,
-    staging_of: PeerMap<u64>,
-    epochs: Ptr<i32>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
+    exchange: PacketExchange,
     words: i32,
     x_step: i32,
     out_step: i32,
 ) {
+    let PacketExchange {
+        staging,
+        staging_of,
+        epochs,
+        rank,
+        limit,
+    } = exchange;
     let epoch = epochs.at(program_id(0)).relaxed().atomic_add(1).old();
     let of_cta = form.packets();
     let lanes = arange(0..of_cta, lanes_of(form));
@@ -58,7 +72,7 @@ pub fn packets<T: Float, const WARPS: usize>(
         form,
         staging,
         rank,
-        limit: WaitLimit { ns: limit, late },
+        limit,
     };
     let place = |source: Tensor<i32>, lane: Tensor<i32>| {
         let place = (slot * form.ranks + source) * PACKETS + lane;

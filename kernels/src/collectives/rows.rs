@@ -25,28 +25,13 @@ pub fn all_to_all_rows<T: Float, const WARPS: usize>(
     x: Ptr<T>,
     out: Ptr<T>,
     rows: Ptr<i32>,
-    staging: Ptr<T>,
-    staging_of: PeerMap<T>,
-    counts: Ptr<i32>,
-    counts_of: PeerMap<i32>,
-    epochs: Ptr<i32>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
+    exchange: Exchange<T>,
     width: i64,
     most: i64,
     x_rows: i32,
     out_rows: i32,
 ) {
-    let exchange = Exchange {
-        staging,
-        staging_of,
-        counts,
-        counts_of,
-        epochs,
-        rank,
-        limit: WaitLimit { ns: limit, late },
-    };
+    let rank = exchange.rank;
     let width = form.step::<T>(width);
     let who = arange(0..MOST_RANKS, Coalesced);
     let all = |first: Scalar<i32>, step: i32| {

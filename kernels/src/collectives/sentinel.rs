@@ -5,6 +5,7 @@ use tilekit::prelude::*;
 
 use super::arrivals::{Arrivals, after, lanes_of};
 use super::form::Form;
+use super::packets::PacketExchange;
 
 /// Words that a CTA has room for, for each source, slot and step.
 pub(super) const WORDS: usize = 512;
@@ -40,15 +41,17 @@ pub fn sentinel_sum<T: Float, const WARPS: usize, const TWO_SHOT: bool>(
     #[fixed] form: Form,
     x: Ptr<T>,
     out: Ptr<T>,
-    staging: Ptr<u64>,
-    staging_of: PeerMap<u64>,
-    epochs: Ptr<i32>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
+    exchange: PacketExchange,
     words: i32,
     x_step: i32,
 ) {
+    let PacketExchange {
+        staging,
+        staging_of,
+        epochs,
+        rank,
+        limit,
+    } = exchange;
     let places = arange(0..form.packets(), lanes_of(form));
     let counted = epochs.at(program_id(0) * WORDS + places);
     let epoch = counted.load();
@@ -58,7 +61,7 @@ pub fn sentinel_sum<T: Float, const WARPS: usize, const TWO_SHOT: bool>(
         rank,
         epoch,
         steps: steps(TWO_SHOT),
-        limit: WaitLimit { ns: limit, late },
+        limit,
     };
     let all = Pieces {
         x,

@@ -29,25 +29,9 @@ pub fn two_shot<T: Float, const WARPS: usize>(
     #[fixed] form: Form,
     x: Ptr<T>,
     out: Ptr<T>,
-    staging: Ptr<T>,
-    staging_of: PeerMap<T>,
-    counts: Ptr<i32>,
-    counts_of: PeerMap<i32>,
-    epochs: Ptr<i32>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
+    exchange: Exchange<T>,
     len: i64,
 ) {
-    let exchange = Exchange {
-        staging,
-        staging_of,
-        counts,
-        counts_of,
-        epochs,
-        rank,
-        limit: WaitLimit { ns: limit, late },
-    };
     let whole = Whole { x, out, len };
     let of_turn = (form.chunk::<T>() * form.ranks) as i64;
     let turns = cdiv(len, of_turn).cast::<i32>();

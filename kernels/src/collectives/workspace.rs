@@ -1,7 +1,7 @@
 //! Memory through which the launches of all ranks transfer data.
 
 use tilekit::prelude::*;
-use tilekit::{Symmetric, World};
+use tilekit::{Peers, Symmetric, World};
 
 use super::error::Result;
 use super::exchange::{SLOT_BYTES, SLOTS};
@@ -25,6 +25,54 @@ impl<T: DeviceElement> Staging<T> {
             counts: world.symmetric(MOST_CTAS * MOST_RANKS)?,
             epochs: world.symmetric(MOST_CTAS)?,
         })
+    }
+}
+
+/// What a launch passes for an [`Exchange`](super::exchange::Exchange), with the limit of waits and the word that says what a rank waited for.
+pub(super) type ExchangeArguments<'s, T, W> = (
+    &'s Buffer<T>,
+    Peers<'s, T>,
+    &'s Buffer<i32>,
+    Peers<'s, i32>,
+    &'s Buffer<i32>,
+    i32,
+    (i64, W),
+);
+
+/// What a launch passes for a [`PacketExchange`](super::packets::PacketExchange).
+pub(super) type PacketArguments<'s, W> = (
+    &'s Buffer<u64>,
+    Peers<'s, u64>,
+    &'s Buffer<i32>,
+    i32,
+    (i64, W),
+);
+
+impl<T: DeviceElement> Staging<T> {
+    /// Of a rank.
+    pub(super) fn of_rank<W>(&self, rank: usize, limit: (i64, W)) -> ExchangeArguments<'_, T, W> {
+        (
+            self.chunks.part(rank),
+            self.chunks.peers(rank),
+            self.counts.part(rank),
+            self.counts.peers(rank),
+            self.epochs.part(rank),
+            rank as i32,
+            limit,
+        )
+    }
+}
+
+impl PacketStaging {
+    /// Of a rank.
+    pub(super) fn of_rank<W>(&self, rank: usize, limit: (i64, W)) -> PacketArguments<'_, W> {
+        (
+            self.packets.part(rank),
+            self.packets.peers(rank),
+            self.epochs.part(rank),
+            rank as i32,
+            limit,
+        )
     }
 }
 

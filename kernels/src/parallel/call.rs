@@ -370,15 +370,12 @@ impl<'w> Parallel<'w> {
                 of_a,
                 out,
                 place.strides[0] as i32,
-                source,
-                *pitch,
-                *bias,
+                (source, *pitch, *bias),
                 memory.packets.part(rank),
                 memory.packets.peers(rank),
                 slot_packets,
                 memory.launches.part(rank),
-                nanoseconds(self.limit),
-                self.world.late(rank),
+                self.limit_of(rank),
                 rank as i32,
                 m,
                 n,
@@ -388,12 +385,17 @@ impl<'w> Parallel<'w> {
         placed.finish(self.world, &self.of_ranks, c)
     }
 
+    /// The limit of waits of a rank, and the word that says what it waited for.
+    pub(crate) fn limit_of(&self, rank: usize) -> (i64, &'w MappedBuffer<i64>) {
+        (nanoseconds(self.limit), self.world.late(rank))
+    }
+
     fn of_rank(&self, call: &Checked, rank: usize, pause: i32) -> OfRank<&'w MappedBuffer<i64>> {
         OfRank {
             rank,
             ranks: call.ranks,
             size: call.size,
-            limit: (nanoseconds(self.limit), self.world.late(rank)),
+            limit: self.limit_of(rank),
             pause,
         }
     }

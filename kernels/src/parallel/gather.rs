@@ -20,13 +20,14 @@
 use tilekit::prelude::*;
 
 use crate::products::dense::{ManyTile, Tiles, rows_of_group};
-use crate::products::epilogue::{Data, Epilogue};
-use crate::products::factor::{Operand, ResultOf, depth, unit};
+use crate::products::epilogue::Epilogue;
+use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::Finished;
 use crate::products::form::{Form, Source, block_of, swizzle_of};
 use crate::products::ring::Ring;
 
-use super::mail::Mail;
+use super::added::Added;
+use super::mail::{Mail, Mailbox};
 use super::pieces::Pieces;
 
 /// Rows of a piece that is sent at a time.
@@ -57,33 +58,18 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
     b: TensorMap<T>,
     #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of::<T>(form.tile.columns))]
     c: TensorMap<T>,
-    source: Ptr<T>,
-    #[multiple_of(unit::<T>())] source_pitch: i32,
-    bias: Ptr<T>,
+    added: Added<T>,
     gathered: Ptr<T>,
     gathered_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
-    ranks: i32,
+    mail: Mailbox,
     m: i32,
     n: i32,
     k: i32,
     pause: i32,
 ) {
-    let limit = WaitLimit { ns: limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], limit);
-    let data = Data::of_sum(
-        (
-            source,
-            source_pitch,
-            m.cast::<i64>() * source_pitch.cast::<i64>(),
-        ),
-        bias,
-    );
+    let mail = Mail::open(mail);
+    let ranks = mail.ranks;
+    let data = added.data(m.cast::<i64>());
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
     let of_a = Source::new(a, form.sides[0], rows_of_tile);

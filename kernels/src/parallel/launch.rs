@@ -2,38 +2,28 @@
 
 use tilekit::prelude::*;
 
+use super::added::Added;
+use super::mail::Mailbox;
 use crate::handles::handles;
 
 /// The parameters of `gather_product`.
 pub(super) type GatherHandles<T> = handles! {
     a a_pieces b c: TensorMap<T>,
-    source: Ptr<T>,
-    source_pitch: Scalar<i32>,
-    bias: Ptr<T>,
+    added: Added<T>,
     gathered: Ptr<T>,
     gathered_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank ranks m n k pause: Scalar<i32>,
+    mail: Mailbox,
+    m n k pause: Scalar<i32>,
 };
 
 /// The parameters of `product_scatter`.
 pub(super) type ScatterHandles<T> = handles! {
     a b c: TensorMap<T>,
-    source: Ptr<T>,
-    source_pitch: Scalar<i32>,
-    bias: Ptr<T>,
+    added: Added<T>,
     staged: Ptr<T>,
     staged_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank ranks m n k pause: Scalar<i32>,
+    mail: Mailbox,
+    m n k pause: Scalar<i32>,
 };
 
 /// The parameters of `product_one_shot`.
@@ -41,15 +31,12 @@ pub(super) type OneShotHandles<T> = handles! {
     b a: TensorMap<T>,
     out: Ptr<T>,
     stride: Scalar<i32>,
-    source: Ptr<T>,
-    source_pitch: Scalar<i32>,
-    bias: Ptr<T>,
+    added: Added<T>,
     packets: Ptr<u64>,
     packets_of: PeerMap<u64>,
     slot_packets: Scalar<i64>,
     launches: Ptr<u64>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
+    limit: WaitLimit,
     rank m n k: Scalar<i32>,
 };
 
@@ -69,21 +56,20 @@ pub(super) struct OfRank<W> {
 macro_rules! arguments {
     ([$($matrix:expr),+], ($source:expr, $pitch:expr, $bias:expr), $memory:expr, $of:expr) => {{
         let (memory, of) = ($memory, $of);
-        let ([m, n, k], (limit, late)) = (of.size.map(|extent| extent as i32), of.limit);
+        let [m, n, k] = of.size.map(|extent| extent as i32);
         (
             $($matrix,)+
-            $source,
-            $pitch,
-            $bias,
+            ($source, $pitch, $bias),
             memory.elements.part(of.rank),
             memory.elements.peers(of.rank),
-            memory.flags.part(of.rank),
-            memory.flags.peers(of.rank),
-            memory.launches.part(of.rank),
-            limit,
-            late,
-            of.rank as i32,
-            of.ranks as i32,
+            (
+                memory.flags.part(of.rank),
+                memory.flags.peers(of.rank),
+                memory.launches.part(of.rank),
+                of.limit,
+                of.rank as i32,
+                of.ranks as i32,
+            ),
             m,
             n,
             k,

@@ -58,15 +58,32 @@ pub(crate) struct Mail {
     pub(crate) ranks: Scalar<i32>,
 }
 
+/// What a launch passes of the ranks and their flags.
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+pub struct Mailbox {
+    /// Flags of this rank: a number for each rank that there may be, and those of the kernel behind them; and the same of each rank.
+    pub(crate) flags: Ptr<i64>,
+    pub(crate) flags_of: PeerMap<i64>,
+    /// One number of this rank, for all kernels of this module.
+    pub(crate) launches: Ptr<u64>,
+    pub(crate) limit: WaitLimit,
+    /// This rank, and how many there are.
+    pub(crate) rank: Scalar<i32>,
+    pub(crate) ranks: Scalar<i32>,
+}
+
 impl Mail {
     /// Counts the CTA and so learns the number of the launch. Every CTA of the launch calls it once, with all of its threads.
     #[device]
-    pub(crate) fn open(
-        word: Ptr<u64>,
-        (own, of_ranks): (Ptr<i64>, PeerMap<i64>),
-        [rank, ranks]: [Scalar<i32>; 2],
-        limit: WaitLimit,
-    ) -> Mail {
+    pub(crate) fn open(of: Mailbox) -> Mail {
+        let Mailbox {
+            flags,
+            flags_of,
+            launches,
+            limit,
+            rank,
+            ranks,
+        } = of;
         static_assert!(
             is_cooperative(),
             "ranks wait for CTAs of each other, which all need to be resident: write `#[kernel(.., cooperative)]`"
@@ -75,9 +92,9 @@ impl Mail {
         assume((rank >= 0) & (rank < ranks));
         Mail {
             limit,
-            own,
-            of_ranks,
-            launch: launch_number(word),
+            own: flags,
+            of_ranks: flags_of,
+            launch: launch_number(launches),
             rank,
             ranks,
         }

@@ -7,7 +7,7 @@ use tilekit::{Compiler, EmulatorOptions, Error, World};
 
 use super::check::Kind;
 use super::gather::gather_product;
-use super::mail::{MOST_RANKS, Mail};
+use super::mail::{MOST_RANKS, Mail, Mailbox};
 use crate::products::dense::ManyTile;
 use crate::products::epilogue::Plain;
 use crate::products::form::Form;
@@ -36,16 +36,9 @@ fn send<const VARIANT: usize>(
     out: Ptr<f32>,
     got: Ptr<f32>,
     got_of: PeerMap<f32>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
-    ranks: i32,
+    mail: Mailbox,
 ) {
-    let limit = WaitLimit { ns: limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], limit);
+    let mail = Mail::open(mail);
     let tile = Smem::<f32>::alloc([LEN], Swizzled::plain([0]));
     let arrived = Mbarrier::alloc(1);
     let layout = Blocked::new([4], [32], [1], [0]);
@@ -102,13 +95,14 @@ fn sends<const VARIANT: usize>(
                 out.part(rank),
                 got.part(rank),
                 got.peers(rank),
-                flags.part(rank),
-                flags.peers(rank),
-                counts.part(rank),
-                LIMIT,
-                world.late(rank),
-                rank as i32,
-                ranks as i32,
+                (
+                    flags.part(rank),
+                    flags.peers(rank),
+                    counts.part(rank),
+                    (LIMIT, world.late(rank)),
+                    rank as i32,
+                    ranks as i32,
+                ),
             )
         })?;
         for rank in 0..ranks {
@@ -171,18 +165,10 @@ const LAUNCH: i64 = (1 << 32) + 7;
 
 /// One warp beside four others waits for rank 1 to begin, for the first flag, and for all.
 #[kernel(warps = 4, cooperative)]
-fn wait_in_a_warp(
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
-) {
-    let limit = WaitLimit { ns: limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, scalar(2)], limit);
+fn wait_in_a_warp(mail: Mailbox) {
+    let mail = Mail::open(mail);
     let wait = || {
-        if rank == 0 {
+        if mail.rank == 0 {
             mail.wait_begun(scalar(1));
             mail.wait(scalar(0));
             mail.wait_all(scalar(0), scalar(FLAGS as i32));
@@ -212,14 +198,15 @@ fn waits_in_a_warp(seed: u64, missing: Option<(usize, i64)>) -> (Result<(), Erro
     let before = (LAUNCH as u64 - 1) << 16;
     counts.part(0).write(&[before]).expect("it is written");
     let ended = kernel.launch(&world, grid(1), |rank| {
-        (
+        let mail = (
             flags.part(rank),
             flags.peers(rank),
             counts.part(rank),
-            SHORT,
-            world.late(rank),
+            (SHORT, world.late(rank)),
             rank as i32,
-        )
+            2,
+        );
+        (mail,)
     });
     (ended, world.late(0).read(0..1).expect("it is read")[0])
 }
@@ -283,18 +270,17 @@ fn product_with_an_absent_rank(seed: u64) -> (Result<(), Error>, i64) {
             a.part(rank).view([m, k]),
             b.part(rank).view([n, k]),
             c.part(rank).view([2, m, n]),
-            c.part(rank),
-            n as i32,
-            c.part(rank),
+            (c.part(rank), n as i32, c.part(rank)),
             gathered.part(rank),
             gathered.peers(rank),
-            flags.part(rank),
-            flags.peers(rank),
-            counts.part(rank),
-            SHORT,
-            world.late(rank),
-            0,
-            if rank == 0 { 2 } else { 1 },
+            (
+                flags.part(rank),
+                flags.peers(rank),
+                counts.part(rank),
+                (SHORT, world.late(rank)),
+                0,
+                if rank == 0 { 2 } else { 1 },
+            ),
             m as i32,
             n as i32,
             k as i32,

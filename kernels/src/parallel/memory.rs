@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::prelude::*;
-use tilekit::{CompiledKernel, Symmetric, World, WorldKernel};
+use tilekit::{CompiledKernel, Peers, Symmetric, World, WorldKernel};
 
 use crate::products::Result;
 
@@ -45,6 +45,29 @@ pub(crate) struct Parts<T> {
     pub(crate) elements: Arc<Symmetric<T>>,
     pub(crate) flags: Arc<Symmetric<i64>>,
     pub(crate) launches: Arc<Symmetric<u64>>,
+}
+
+/// What a launch passes for a [`Mailbox`](super::mail::Mailbox).
+pub(crate) type MailboxArguments<'m, W> = (
+    &'m Buffer<i64>,
+    Peers<'m, i64>,
+    &'m Buffer<u64>,
+    (i64, W),
+    i32,
+    i32,
+);
+
+impl<T> Parts<T> {
+    /// Of this rank of so many, with the limit of waits and the word that says what it waited for.
+    pub(crate) fn mailbox<W>(
+        &self,
+        [rank, ranks]: [usize; 2],
+        limit: (i64, W),
+    ) -> MailboxArguments<'_, W> {
+        let (flags, flags_of) = (self.flags.part(rank), self.flags.peers(rank));
+        let launches = self.launches.part(rank);
+        (flags, flags_of, launches, limit, rank as i32, ranks as i32)
+    }
 }
 
 impl Packets {

@@ -4,6 +4,7 @@
 //! [`product_one_shot`] does that.
 
 mod across;
+mod added;
 mod call;
 mod cases;
 mod check;

@@ -10,12 +10,13 @@ use std::fmt;
 use tilekit::prelude::*;
 
 use crate::products::ending::{Ending, adders};
-use crate::products::epilogue::{Data, Epilogue, Named};
+use crate::products::epilogue::{Epilogue, Named};
 use crate::products::factor::{INSTRUCTION_ROWS, Operand, ResultOf, unit};
 use crate::products::few_tiles::{FewTile, multiply_tile};
 use crate::products::form::Form;
 
 use super::across::AcrossRanks;
+use super::added::Added;
 
 /// What [`product_one_shot`] is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,15 +60,12 @@ pub fn product_one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
     a: TensorMap<T>,
     out: Ptr<T>,
     #[multiple_of(unit::<T>())] stride: i32,
-    source: Ptr<T>,
-    #[multiple_of(unit::<T>())] source_pitch: i32,
-    bias: Ptr<T>,
+    added: Added<T>,
     packets: Ptr<u64>,
     packets_of: PeerMap<u64>,
     #[multiple_of(64)] slot_packets: i64,
     launches: Ptr<u64>,
-    limit: i64,
-    late: Ptr<i64>,
+    limit: WaitLimit,
     rank: i32,
     m: i32,
     n: i32,
@@ -92,7 +90,7 @@ pub fn product_one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
         part: [number * adders + cluster_rank(), tiles * adders],
         launches,
         launch: None,
-        limit: WaitLimit { ns: limit, late },
+        limit,
     };
     let ending = Ending {
         epilogue: across,
@@ -106,7 +104,7 @@ pub fn product_one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
         // Rows and columns of the turned result.
         size: [n, m],
         batch: scalar(0),
-        data: Data::of_sum((source, source_pitch, scalar(0)), bias),
+        data: added.data(scalar(0)),
     };
     multiply_tile((tile, form.product.sides), (b, a), place, k, ending);
 }

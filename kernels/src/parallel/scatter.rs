@@ -15,14 +15,15 @@
 use tilekit::prelude::*;
 
 use crate::products::dense::{ManyTile, Tiles, rows_of_group};
-use crate::products::epilogue::{Data, Epilogue};
-use crate::products::factor::{Operand, ResultOf, depth, unit};
+use crate::products::epilogue::Epilogue;
+use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::{Finished, store_by_columns};
 use crate::products::form::{Form, Source, block_of, swizzle_of};
 use crate::products::ring::Ring;
 
+use super::added::Added;
 use super::gather::flat;
-use super::mail::Mail;
+use super::mail::{Mail, Mailbox};
 
 /// Parts in which a tile is sent.
 pub(super) const PIECES: usize = 8;
@@ -42,35 +43,20 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
     b: TensorMap<T>,
     #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of::<T>(form.tile.columns))]
     c: TensorMap<T>,
-    source: Ptr<T>,
-    #[multiple_of(unit::<T>())] source_pitch: i32,
-    bias: Ptr<T>,
+    added: Added<T>,
     staged: Ptr<T>,
     staged_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
-    ranks: i32,
+    mail: Mailbox,
     m: i32,
     n: i32,
     k: i32,
     pause: i32,
 ) {
-    let limit = WaitLimit { ns: limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], limit);
+    let mail = Mail::open(mail);
+    let ranks = mail.ranks;
     // Of the rows of all ranks those of this one, which it finishes.
     let own = if TO_ALL { mail.rank } else { scalar(0) };
-    let data = Data::of_sum(
-        (
-            source,
-            source_pitch,
-            m.cast::<i64>() * source_pitch.cast::<i64>(),
-        ),
-        bias,
-    );
+    let data = added.data(m.cast::<i64>());
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
     let of_a = Source::new(a, form.sides[0], rows_of_tile);

@@ -14,7 +14,6 @@ use crate::attention::plan::Tile;
 use crate::attention::table::{Instance, Operand};
 use crate::error::Result;
 use crate::parallel::Parallel;
-use crate::wait_limit::nanoseconds;
 
 /// CTAs of a rank on the emulator.
 const EMULATED: usize = 4;
@@ -116,11 +115,7 @@ impl Parallel<'_> {
                     lse[rank],
                     counters.part(rank),
                     memory.elements.peers(rank),
-                    memory.flags.part(rank),
-                    memory.flags.peers(rank),
-                    memory.launches.part(rank),
-                    nanoseconds(self.limit),
-                    world.late(rank),
+                    memory.mailbox([rank, need.ranks], self.limit_of(rank)),
                 ],
                 rank,
                 (need, numbers, instance.tile),

@@ -7,7 +7,7 @@ use super::shards::{Seen, Shards};
 use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::tiles::Tiles;
-use crate::parallel::mail::Mail;
+use crate::parallel::mail::{Mail, Mailbox};
 
 /// Registers of a consumer thread, and of a thread that loads or sends, for so many consumer warpgroups.
 fn registers(groups: usize) -> [u32; 2] {
@@ -29,8 +29,7 @@ fn registers(groups: usize) -> [u32; 2] {
 ///
 /// Heads of a `section` are computed together; `counter` is 0 before and after. `flags` has a number for each rank at most, and behind them one for each `segment` of tokens of each chunk
 /// of other ranks and head of K and V. `launches` is one number of this rank. A wait for other ranks ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for.
-/// `of_chunk` blocks of keys begin in a chunk. `own`, `all`, `before` and `behind` are whole blocks and the keys behind them: of a chunk, of the chunks of one kind of all other ranks, of those of ranks before
-/// this one, which first chunks see under a causal mask, and of those behind it, whose second chunks second chunks see. Without `CAUSAL`, `before` is `all`. A chunk of queries has `tiles_of_chunk` tiles, a head
+/// Without `CAUSAL`, `before` of `seen` is `all`. A chunk of queries has `tiles_of_chunk` tiles, a head
 /// `tiles_of_head`, and all heads `tiles`.
 ///
 /// `together` heads of K and V are sent together; a warp that sends rests for `pause` nanoseconds behind each piece of those that come later.
@@ -57,13 +56,7 @@ pub fn ring_attention<
     lse: Ptr<f32>,
     counter: Ptr<i32>,
     received_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
-    ranks: i32,
+    mail: Mailbox,
     batch: i32,
     heads: i32,
     kv_heads: i32,
@@ -73,15 +66,7 @@ pub fn ring_attention<
     segment: i32,
     together: i32,
     pause: i32,
-    of_chunk: i32,
-    own_blocks: i32,
-    own_rest: i32,
-    all_blocks: i32,
-    all_rest: i32,
-    before_blocks: i32,
-    before_rest: i32,
-    behind_blocks: i32,
-    behind_rest: i32,
+    seen: Seen,
     tiles_of_chunk: i32,
     tiles_of_head: i32,
     tiles: i32,
@@ -89,8 +74,7 @@ pub fn ring_attention<
 ) {
     assume((batch > 0) & (heads > 0) & (kv_heads > 0) & (chunks > 0) & (tokens > 0));
     assume((segment > 0) & (together > 0) & (tiles_of_chunk > 0));
-    let limit = WaitLimit { ns: limit, late };
-    let mail = Mail::open(launches, (flags, flags_of), [rank, ranks], limit);
+    let mail = Mail::open(mail);
     let queries = GROUPS * ROWS;
     let sent = Sent {
         lines: batch * kv_heads,
@@ -109,13 +93,7 @@ pub fn ring_attention<
         log2_scale,
         is_causal: CAUSAL,
         tile: [queries, KEYS],
-        seen: Seen {
-            of_chunk,
-            own: [own_blocks, own_rest],
-            all: [all_blocks, all_rest],
-            before: [before_blocks, before_rest],
-            behind: [behind_blocks, behind_rest],
-        },
+        seen,
         sent,
         mail,
         sender: Sender::alloc(

@@ -16,6 +16,9 @@ pub(super) struct Need {
     pub(super) element_bytes: usize,
 }
 
+/// What a launch passes for [`Seen`](super::shards::Seen).
+pub(super) type SeenArguments = (i32, [i32; 2], [i32; 2], [i32; 2], [i32; 2]);
+
 /// The numbers that a launch passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbers {
@@ -88,18 +91,18 @@ impl Need {
         }
     }
 
-    /// The keys that tiles of a rank see, as the kernel counts them: blocks of a chunk, and whole blocks and what is left of four spans.
-    pub(super) fn seen(&self, tile: Tile, rank: usize) -> [i32; 9] {
+    /// The keys that tiles of a rank see, as a launch passes them for [`Seen`](super::shards::Seen).
+    pub(super) fn seen(&self, tile: Tile, rank: usize) -> SeenArguments {
         let tokens = self.sizes.keys / self.chunks;
         let all = self.ranks - 1;
         let before = if self.is_causal { rank } else { all };
-        let of = |chunks: usize| [chunks * tokens / tile.keys, chunks * tokens % tile.keys];
+        let of = |chunks: usize| {
+            let keys = chunks * tokens;
+            [(keys / tile.keys) as i32, (keys % tile.keys) as i32]
+        };
         let [own, all, before, behind] = [1, all, before, all - rank].map(of);
-        let of_chunk = tokens.div_ceil(tile.keys);
-        let numbers = [
-            of_chunk, own[0], own[1], all[0], all[1], before[0], before[1], behind[0], behind[1],
-        ];
-        numbers.map(|number| number as i32)
+        let of_chunk = tokens.div_ceil(tile.keys) as i32;
+        (of_chunk, own, all, before, behind)
     }
 
     /// Tiles of a chunk of queries, of a head and of all heads.

@@ -36,8 +36,8 @@ pub(super) type Keys = [Scalar<i32>; 2];
 
 /// The keys that tiles see, as the host counts them: what all partitions computed alike would be computed ahead of them and kept in local memory, and a loop to such an end has no uniform
 /// registers.
-#[derive(Clone, Copy)]
-pub(super) struct Seen {
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+pub struct Seen {
     /// Blocks of a chunk, begun ones too.
     pub(super) of_chunk: Scalar<i32>,
     /// A chunk.

@@ -3,10 +3,12 @@
 use tilekit::prelude::*;
 
 use super::kernel::ring_attention;
+use super::shards::Seen;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::plan::Tile;
 use crate::attention::table::{Instance, Operand};
 use crate::handles::handles;
+use crate::parallel::mail::Mailbox;
 
 /// The parameters of `ring_attention`.
 pub(super) type RingHandles<T> = handles! {
@@ -14,13 +16,9 @@ pub(super) type RingHandles<T> = handles! {
     lse: Ptr<f32>,
     counter: Ptr<i32>,
     received_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank ranks batch heads kv_heads chunks tokens section segment together pause: Scalar<i32>,
-    of_chunk own_blocks own_rest all_blocks all_rest before_blocks before_rest behind_blocks behind_rest: Scalar<i32>,
+    mail: Mailbox,
+    batch heads kv_heads chunks tokens section segment together pause: Scalar<i32>,
+    seen: Seen,
     tiles_of_chunk tiles_of_head tiles: Scalar<i32>,
     log2_scale: Scalar<f32>,
 };
@@ -29,12 +27,10 @@ pub(super) type RingHandles<T> = handles! {
 macro_rules! arguments {
     ([$($first:expr),+ $(,)?], $rank:expr, ($need:expr, $numbers:expr, $tile:expr), $scale:expr) => {{
         let (rank, numbers) = ($rank, $numbers);
-        let (ranks, chunks, sizes) = ($need.ranks, $need.chunks, $need.sizes);
-        let (seen, tiles) = ($need.seen($tile, rank), $need.tiles($tile));
+        let (chunks, sizes) = ($need.chunks, $need.sizes);
+        let tiles = $need.tiles($tile);
         (
             $($first,)+
-            rank as i32,
-            ranks as i32,
             sizes.batch as i32,
             sizes.heads as i32,
             sizes.kv_heads as i32,
@@ -44,15 +40,7 @@ macro_rules! arguments {
             numbers.segment as i32,
             numbers.together as i32,
             numbers.pause,
-            seen[0],
-            seen[1],
-            seen[2],
-            seen[3],
-            seen[4],
-            seen[5],
-            seen[6],
-            seen[7],
-            seen[8],
+            $need.seen($tile, rank),
             tiles[0],
             tiles[1],
             tiles[2],

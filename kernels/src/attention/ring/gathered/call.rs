@@ -18,22 +18,17 @@ use crate::attention::table::Operand;
 use crate::error::Result;
 use crate::handles::handles;
 use crate::parallel::Parallel;
-use crate::parallel::mail::MOST_RANKS;
+use crate::parallel::mail::{MOST_RANKS, Mailbox};
 use crate::parallel::memory::Parts;
 use crate::parallel::plan::Shared;
-use crate::wait_limit::nanoseconds;
 
 /// The parameters of `gather_shards`.
 pub(super) type GatherHandles<T> = handles! {
     k v: Ptr<T>,
     k_strides v_strides: [Scalar<i64>; 3],
     all_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank ranks chunks tokens lines kv_heads left right: Scalar<i32>,
+    mail: Mailbox,
+    chunks tokens lines kv_heads left right: Scalar<i32>,
 };
 
 /// The parameters of `sum_shards`.
@@ -42,12 +37,8 @@ pub(super) type SumHandles<T> = handles! {
     k_strides v_strides: [Scalar<i64>; 3],
     parts: Scalar<i64>,
     all_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: Scalar<i64>,
-    late: Ptr<i64>,
-    rank ranks chunks tokens lines kv_heads left right: Scalar<i32>,
+    mail: Mailbox,
+    chunks tokens lines kv_heads left right: Scalar<i32>,
 };
 
 /// The parameters of `move_rows`.
@@ -64,13 +55,7 @@ macro_rules! numbers {
         (
             $($first,)+
             memory.elements.peers(rank),
-            memory.flags.part(rank),
-            memory.flags.peers(rank),
-            memory.launches.part(rank),
-            nanoseconds(parallel.limit),
-            parallel.world.late(rank),
-            rank as i32,
-            need.ranks as i32,
+            memory.mailbox([rank, need.ranks], parallel.limit_of(rank)),
             need.chunks as i32,
             (sizes.keys / need.chunks) as i32,
             need.lines() as i32,

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use crate::parallel::mail::Mail;
+use crate::parallel::mail::{Mail, Mailbox};
 
 /// Warps of a CTA, and rows and columns that it moves at a time: 16 bytes for each thread.
 const WARPS: usize = 8;
@@ -124,13 +124,7 @@ pub fn gather_shards<T: Float, const D: usize, const DV: usize>(
     #[multiple_of(8)] k_strides: [i64; 3],
     #[multiple_of(8)] v_strides: [i64; 3],
     all_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
-    ranks: i32,
+    mail: Mailbox,
     chunks: i32,
     tokens: i32,
     lines: i32,
@@ -139,12 +133,8 @@ pub fn gather_shards<T: Float, const D: usize, const DV: usize>(
     right: i32,
 ) {
     assume((chunks > 0) & (tokens > 0) & (kv_heads > 0));
-    let mail = Mail::open(
-        launches,
-        (flags, flags_of),
-        [rank, ranks],
-        WaitLimit { ns: limit, late },
-    );
+    let mail = Mail::open(mail);
+    let (rank, ranks) = (mail.rank, mail.ranks);
     let sequence = Sequence {
         ranks,
         chunks,
@@ -190,13 +180,7 @@ pub fn sum_shards<T: Float, const D: usize, const DV: usize>(
     #[multiple_of(8)] v_strides: [i64; 3],
     #[multiple_of(8)] parts: i64,
     all_of: PeerMap<T>,
-    flags: Ptr<i64>,
-    flags_of: PeerMap<i64>,
-    launches: Ptr<u64>,
-    limit: i64,
-    late: Ptr<i64>,
-    rank: i32,
-    ranks: i32,
+    mail: Mailbox,
     chunks: i32,
     tokens: i32,
     lines: i32,
@@ -205,12 +189,8 @@ pub fn sum_shards<T: Float, const D: usize, const DV: usize>(
     right: i32,
 ) {
     assume((chunks > 0) & (tokens > 0) & (kv_heads > 0));
-    let mail = Mail::open(
-        launches,
-        (flags, flags_of),
-        [rank, ranks],
-        WaitLimit { ns: limit, late },
-    );
+    let mail = Mail::open(mail);
+    let (rank, ranks) = (mail.rank, mail.ranks);
     let sequence = Sequence {
         ranks,
         chunks,
