@@ -402,9 +402,10 @@ fn the_gradient_of_filters() {
 fn bad_gradients_of_filters_are_refused() {
     let device = Device::emulator();
     let convolutions = Convolutions::new(&device);
-    let buffer = Buffer::<f16>::zeros(&device, 1 << 12).unwrap();
+    let buffers = [0; 3].map(|_| Buffer::<f16>::zeros(&device, 1 << 12).unwrap());
     let check = |shapes: [[usize; 4]; 3], offset: usize, options: &Options<'_, f16>, expected| {
-        let [x, dy, dfilters] = shapes.map(|shape| buffer.view(shape).with_offset(offset));
+        let view = |at: usize| buffers[at].view(shapes[at]).with_offset(offset);
+        let [x, dy, dfilters] = [0, 1, 2].map(view);
         let found = convolutions.plan_filter_gradient(&x, &dy, &dfilters, options);
         assert_eq!(found.unwrap_err().to_string(), expected);
     };
@@ -457,9 +458,9 @@ fn refused(
 ) {
     let device = Device::emulator();
     let convolutions = Convolutions::new(&device);
-    let buffer = Buffer::<f16>::zeros(&device, 1 << 16).unwrap();
-    let views = [x, filters, y].map(|shape| buffer.view(shape));
-    let found = convolutions.plan(&views[0], &views[1], &views[2], options);
+    let buffers = [0; 3].map(|_| Buffer::<f16>::zeros(&device, 1 << 16).unwrap());
+    let [x, filters, y] = [0, 1, 2].map(|at| buffers[at].view([x, filters, y][at]));
+    let found = convolutions.plan(&x, &filters, &y, options);
     assert_eq!(found.unwrap_err().to_string(), expected);
 }
 

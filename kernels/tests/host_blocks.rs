@@ -421,14 +421,18 @@ fn masks_that_do_not_fit_are_named() {
 
     let mask = BlockMask::new(&device, shape, none, none).unwrap();
     let buffer = Buffer::<bf16>::zeros(&device, 300 * DEPTH).unwrap();
-    let lse = Buffer::<f32>::zeros(&device, 200).unwrap();
+    let (results, lse) = (
+        Buffer::<bf16>::zeros(&device, 200 * DEPTH).unwrap(),
+        Buffer::<f32>::zeros(&device, 200).unwrap(),
+    );
+    let out = results.view([1, 1, 200, DEPTH]);
     let [short, long] = [200, 300].map(|tokens| buffer.view([1, 1, tokens, DEPTH]));
     let stream = Stream::new(&device).unwrap();
     let attention = Attention::new(&device);
     let refused = |keys, options: &Options<'_>, expected: &str| {
         let qkv = [&short, keys, keys];
         let result =
-            attention.forward_blocks::<_, Plain>(&stream, qkv, &short, &lse, &mask, options, None);
+            attention.forward_blocks::<_, Plain>(&stream, qkv, &out, &lse, &mask, options, None);
         assert_eq!(
             result.unwrap_err().to_string(),
             format!("attention: {expected}")
@@ -449,8 +453,8 @@ fn masks_that_do_not_fit_are_named() {
         "`options.softcap`: found a value; expected none beside a mask of blocks; softcap and alibi are modifiers",
     );
     let qkv = [&short, &long, &long];
-    let dropped = attention
-        .forward_blocks::<_, Dropped<Plain>>(&stream, qkv, &short, &lse, &mask, &none, None);
+    let dropped =
+        attention.forward_blocks::<_, Dropped<Plain>>(&stream, qkv, &out, &lse, &mask, &none, None);
     assert_eq!(
         dropped.unwrap_err().to_string(),
         "attention: `the modifier's dropout`: found a value; expected none beside a mask of blocks; softcap and alibi are modifiers"

@@ -337,12 +337,12 @@ fn groups_of_rows() {
 fn wrong_groups_name_the_argument() {
     let device = Device::emulator();
     let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
-    let x = bf16s(&device, 64, 1);
+    let (x, c) = (bf16s(&device, 64, 1), bf16s(&device, 64, 3));
     let offsets = Buffer::from_slice(&device, &[0, 8]).unwrap();
     let scales = floats(&device, 3, 2);
     let said = |b: [usize; 3], options: &Options<'_, bf16>| {
         let (a, b) = (x.view([8, 4]), x.view(b));
-        let called = products.grouped(&stream, &a, &b, &x.view([8, 8]), &offsets, options);
+        let called = products.grouped(&stream, &a, &b, &c.view([8, 8]), &offsets, options);
         called.unwrap_err().to_string()
     };
     assert_eq!(

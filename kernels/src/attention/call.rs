@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Compiler, Device, LoadedKernel};
 
-use super::check::{Checked, MOST, Strides, check, check_positions, rows_of};
+use super::check::{Checked, MOST, Strides, check_positions, rows_of};
 use super::dropout::Dropout;
 use super::empty::empty_rows;
 use super::error::{Result, expect};
@@ -18,6 +18,7 @@ use super::options::Options;
 use super::plan::{Numbers, section_of_rows};
 use super::table::{DenseHandles, Instance, Operand, masked};
 use super::workspace::Workspace;
+use super::written::check_forward;
 
 /// Attention on a device: the kernels that calls have needed so far, and what each stream needs of its own.
 /// [`backward`](Attention::backward) has the gradients, [`forward_blocks`](Attention::forward_blocks) and [`backward_blocks`](Attention::backward_blocks) take block-sparse masks, [`decode`](Attention::decode) attends to a cache, to which
@@ -133,7 +134,7 @@ impl Attention {
         lse: &Buffer<f32>,
         options: &Options<'_>,
     ) -> Result<()> {
-        let checked = check(qkv, out, lse, options)?;
+        let checked = check_forward(qkv, out, lse, options)?;
         let call = Call {
             stream,
             qkv,
@@ -169,7 +170,7 @@ impl Attention {
         options: &Options<'_>,
         data: Option<&Buffer<f32>>,
     ) -> Result<()> {
-        let checked = check(qkv, out, lse, options)?;
+        let checked = check_forward(qkv, out, lse, options)?;
         expect(
             options.softcap.is_none() && options.alibi.is_none(),
             "options",

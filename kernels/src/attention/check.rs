@@ -1,5 +1,6 @@
 //! Checks of the arguments of a call.
 
+use tilekit::TensorPlace;
 use tilekit::prelude::*;
 
 use super::error::{Result, expect};
@@ -141,7 +142,17 @@ pub(super) fn rows_of(name: &'static str, extents: [usize; 3]) -> Result<usize> 
     Ok(rows)
 }
 
-/// Batches, heads, tokens and depth of a view.
+/// One element past the last.
+fn end_of(place: &TensorPlace) -> u128 {
+    if place.shape.contains(&0) {
+        return 0;
+    }
+    let dims = place.shape.iter().zip(&place.strides);
+    let reaches = dims.map(|(&extent, &stride)| (extent as u128 - 1) * stride as u128);
+    place.offset as u128 + reaches.sum::<u128>() + 1
+}
+
+/// Batches, heads, tokens and depth of a view, which lies inside of its buffer.
 pub(super) fn extents<T: DeviceElement>(
     name: &'static str,
     view: &TensorView<'_, T>,
@@ -161,6 +172,13 @@ pub(super) fn extents<T: DeviceElement>(
         name,
         || format!("shape {shape:?}"),
         format!("at most {MOST} along a dimension"),
+    )?;
+    let (end, room) = (end_of(place), view.source().len());
+    expect(
+        end <= room as u128,
+        name,
+        || format!("a tensor that ends at element {end}"),
+        format!("one inside of its buffer of {room} elements"),
     )?;
     Ok(shape)
 }

@@ -25,6 +25,7 @@ mod reference;
 pub mod ring;
 mod table;
 mod workspace;
+mod written;
 
 pub use append::{NewLengths, NewTokens, Rotary};
 pub use backward::{Gradients, Upstream};

@@ -12,6 +12,7 @@ use super::options::Options;
 use super::plan::Tiled;
 use super::shape::{Along, Shape};
 use super::sizes::{Sizes, View, dense, same};
+use crate::overlap::{Elements, Overlap};
 use crate::products::factor::UNIT_BYTES;
 
 /// Elements of which a map wants the channels of a pixel to be a multiple, in 16 bits.
@@ -120,6 +121,23 @@ fn has_sums_alone<T: DeviceElement>(options: &Options<'_, T>) -> Result<()> {
     )
 }
 
+/// No element of a result is one of what is read while it is written.
+fn are_apart<T: DeviceElement>(
+    (name, result): (&'static str, &View<'_, T>),
+    read: [(&str, &View<'_, T>); 2],
+) -> Result<()> {
+    let elements = Elements::of(result);
+    for (other, view) in read {
+        expect(
+            elements.overlap(&Elements::of(view)) == Overlap::None,
+            name,
+            || format!("elements of `{other}`"),
+            "memory of its own",
+        )?;
+    }
+    Ok(())
+}
+
 /// Gradients are not copied.
 fn are_whole<T: DeviceElement>(
     argument: &'static str,
@@ -190,6 +208,7 @@ impl FilterCall {
             &result,
             "as x, dfilters and options say",
         )?;
+        are_apart(("dfilters", dfilters), [("x", x), ("dy", dy)])?;
         has_sums_alone(options)?;
         if shape.filters == 0 {
             return Ok(None);
@@ -230,6 +249,7 @@ impl Call {
             &result,
             "as x, filters and options say",
         )?;
+        are_apart(("y", y), [("x", x), ("filters", filters)])?;
         check_numbers(options, shape.filters * shape.groups)?;
         if let Some(source) = options.source {
             let found = dense("options.source", source, rank)?;
@@ -256,6 +276,7 @@ impl Call {
             &result,
             "as dx, filters and options say",
         )?;
+        are_apart(("dx", dx), [("dy", dy), ("filters", filters)])?;
         has_sums_alone(options)?;
         let Some(gradient) = shape.gradient() else {
             let found = || format!("{:?}", options.stride);

@@ -15,6 +15,7 @@ use super::grouped::{grouped, plan};
 use super::matrix::Matrix;
 use super::operands::Role;
 use super::options::{Options, Precision};
+use super::overlap::check_apart;
 use super::plan::Need;
 use crate::handles::handles;
 
@@ -73,6 +74,8 @@ impl Call {
         let wanted = format!("{:?}: the rows of a, the columns of b", [m, n]);
         expect(result.shape == [m, n], "c", shape, wanted)?;
         check_result("c", result, size_of::<O>())?;
+        check_apart(("a", a, x), ("c", c, result))?;
+        check_apart(("b", b, y.transposed()), ("c", c, result))?;
         let ends = offsets.len();
         expect(
             ends == groups + 1,

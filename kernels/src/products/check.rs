@@ -163,8 +163,8 @@ impl Call {
         let result = Matrix::of("c", c)?;
         check_shapes([x, y], result)?;
         check_result("c", result, size_of::<O>())?;
-        check_apart(("a", a, x), (c, result))?;
-        check_apart(("b", b, y.transposed()), (c, result))?;
+        check_apart(("a", a, x), ("c", c, result))?;
+        check_apart(("b", b, y.transposed()), ("c", c, result))?;
         let source = match options.source.filter(|_| options.has_source()) {
             Some(view) => Some(check_source(Matrix::of("options.source", view)?, result)?),
             None => None,

@@ -54,10 +54,10 @@ impl Bytes {
     }
 }
 
-/// No element of C is one of an operand.
+/// No element of a result is one of an operand.
 pub(super) fn check_apart<T: DeviceElement, O: DeviceElement>(
     (name, operand, of_operand): (&str, &View<'_, T>, Matrix),
-    (c, of_c): (&View<'_, O>, Matrix),
+    (result, c, of_c): (&'static str, &View<'_, O>, Matrix),
 ) -> Result<()> {
     if of_operand.is_empty() || of_c.is_empty() {
         return Ok(());
@@ -65,7 +65,7 @@ pub(super) fn check_apart<T: DeviceElement, O: DeviceElement>(
     let overlaps = Bytes::of(operand, of_operand).overlaps(&Bytes::of(c, of_c));
     expect(
         !overlaps,
-        "c",
+        result,
         || format!("memory of `{name}`"),
         "a result apart from the operands, which are read while it is written",
     )

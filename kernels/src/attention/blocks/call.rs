@@ -6,13 +6,14 @@ use super::kernel::{GROUPS, forward_blocks};
 use super::lists::BlockShape;
 use super::mask::BlockMask;
 use crate::attention::call::{Attention, View, packed};
-use crate::attention::check::{Checked, check, check_built, check_positions};
+use crate::attention::check::{Checked, check_built, check_positions};
 use crate::attention::error::{Result, expect};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::Modifier;
 use crate::attention::options::Options;
 use crate::attention::plan::{Sizes, Tile, reach};
 use crate::attention::table::{Instance, Operand};
+use crate::attention::written::check_forward;
 use crate::handles::handles;
 
 /// The parameters of `forward_blocks`.
@@ -100,7 +101,7 @@ impl Attention {
             sizes,
             mask: of_options,
             scale,
-        } = check(qkv, out, lse, options)?;
+        } = check_forward(qkv, out, lse, options)?;
         check_mask(mask.shape(), sizes)?;
         check_options::<M>(options)?;
         check_positions::<M>(options, sizes)?;

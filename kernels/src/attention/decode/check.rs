@@ -12,6 +12,8 @@ use crate::attention::modifier::Plain;
 use crate::attention::options::Options;
 use crate::attention::plan::Sizes;
 use crate::attention::table::Operand;
+use crate::attention::written::check_written;
+use crate::overlap::Elements;
 
 /// The facts of a valid call that a launch needs. `keys` of the sizes is the capacity of a sequence in tokens.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +69,12 @@ pub(in crate::attention) fn check_decode<T: Operand, C: CacheElement<T>>(
     check_scales(cache.scales, of_k, is_scaled::<T, C>())?;
     check_lengths_of_cache(cache.lengths, batch)?;
     check_options(options, heads)?;
+    let read = [
+        ("q", Elements::bytes_of(q)),
+        ("cache.keys", Elements::bytes_of(cache.keys)),
+        ("cache.values", Elements::bytes_of(cache.values)),
+    ];
+    check_written(("out", out), &read)?;
     Ok(CheckedCache {
         sizes: Sizes {
             batch,

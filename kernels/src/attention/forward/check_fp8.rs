@@ -8,6 +8,7 @@ use crate::attention::check::{Strides, check_built, check_factors, check_tensors
 use crate::attention::error::{Result, expect};
 use crate::attention::options::Options;
 use crate::attention::plan::Sizes;
+use crate::attention::written::{check_written, read_by};
 
 /// Checks a call; the error names the first invalid argument.
 pub(super) fn check_fp8(
@@ -43,6 +44,7 @@ pub(super) fn check_fp8(
         )?;
     }
     check_options(options, sizes.heads)?;
+    check_written(("out", out), &read_by(qkv))?;
     Ok(sizes)
 }
 

@@ -11,6 +11,8 @@ use crate::attention::check::{
 use crate::attention::decode::check::{check_lengths_of_cache, pages_of_a_sequence};
 use crate::attention::error::{Result, expect};
 use crate::attention::table::Operand;
+use crate::attention::written::check_written;
+use crate::overlap::Elements;
 
 /// Columns of a key, and of a value.
 pub(super) const DEPTHS: [usize; 2] = [2 * HALF + ROPE, 2 * HALF];
@@ -104,6 +106,11 @@ pub(super) fn check_latent<T: Operand>(
         "a number above 0",
     )?;
     let order = check_order([heads, queries], Strides::of(q))?;
+    let read = [
+        ("q", Elements::bytes_of(q)),
+        ("cache.rows", Elements::bytes_of(cache.rows)),
+    ];
+    check_written(("out", out), &read)?;
     Ok(CheckedLatent {
         batch,
         heads,

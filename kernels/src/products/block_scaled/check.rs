@@ -7,6 +7,7 @@ use crate::products::check::{Taken, View, check_result};
 use crate::products::error::{Result, expect};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::matrix::Matrix;
+use crate::products::overlap::check_apart;
 
 /// A matrix of 8-bit floats and the scales of its blocks: the number that is meant is the product of both.
 ///
@@ -97,6 +98,8 @@ impl Call {
             )?;
         }
         check_result("c", result, size_of::<O>())?;
+        check_apart(("a.values", a.values, x), ("c", c, result))?;
+        check_apart(("b.values", b.values, y.transposed()), ("c", c, result))?;
         let width = if kind == Kind::AlongK { 1 } else { BLOCK };
         let scales = [
             scales_of("a.scales", Matrix::of("a.scales", a.scales)?, x, 1)?,
@@ -107,6 +110,9 @@ impl Call {
                 width,
             )?,
         ];
+        check_apart(("a.scales", a.scales, scales[0]), ("c", c, result))?;
+        let of_b_scales = scales[1].transposed();
+        check_apart(("b.scales", b.scales, of_b_scales), ("c", c, result))?;
         Ok(Call {
             size: [m, n, k],
             groups: of_b.max(of_c),

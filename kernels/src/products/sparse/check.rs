@@ -9,6 +9,7 @@ use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
 use crate::products::options::Options;
+use crate::products::overlap::check_apart;
 use crate::products::weight_only::one_matrix;
 
 /// A call that has been checked.
@@ -35,6 +36,7 @@ impl SparseCall {
         c: &View<'_, O>,
         options: &Options<'_, O>,
     ) -> Result<SparseCall> {
+        let of_b = b;
         let (b, result) = (one_matrix("b", b)?.transposed(), one_matrix("c", c)?);
         let ([m, k], [n, depth]) = (a.shape(), b.shape);
         let rows = || format!("{depth} rows");
@@ -47,6 +49,7 @@ impl SparseCall {
         )?;
         let element_bytes = size_of::<O>();
         check_result("c", result, element_bytes)?;
+        check_apart(("b", of_b, b.transposed()), ("c", c, result))?;
         let source = options.source.filter(|_| options.has_source());
         let source = source.map(|view| {
             let source = one_matrix("options.source", view)?;

@@ -12,6 +12,7 @@ use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
 use crate::products::options::Options;
+use crate::products::overlap::check_apart;
 
 /// A call that has been checked.
 pub(super) struct WeightCall {
@@ -34,6 +35,7 @@ impl WeightCall {
         y: &View<'_, O>,
         options: &Options<'_, O>,
     ) -> Result<WeightCall> {
+        let (of_x, of_y) = (x, y);
         let (x, result) = (one_matrix("x", x)?, one_matrix("y", y)?);
         let ([m, depth], [n, k]) = (x.shape, weights.shape());
         let columns = || format!("{depth} columns");
@@ -50,6 +52,7 @@ impl WeightCall {
             format!("{:?}: the rows of x, the rows of weights", [m, n]),
         )?;
         check_result("y", result, size_of::<O>())?;
+        check_apart(("x", of_x, x), ("y", of_y, result))?;
         let source = options.source.filter(|_| options.has_source());
         let source = source.map(|view| {
             let source = one_matrix("options.source", view)?;
