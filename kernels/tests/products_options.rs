@@ -302,9 +302,16 @@ fn wrong_options_name_the_argument() {
 fn groups_of_rows() {
     let device = Device::emulator();
     let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
-    for (n, k) in [(16, 40), (9, 31), (16, 0)] {
+    // The last A lies along M, where groups begin between multiples of 16 bytes.
+    for (n, k, along_m) in [
+        (16, 40, false),
+        (9, 31, false),
+        (16, 0, false),
+        (8, 8, true),
+    ] {
         let ends = [0, 70, 70, 75, 210];
-        let (groups, m) = (ends.len() - 1, 214);
+        let (groups, m) = (ends.len() - 1, 216);
+        let of_a = if along_m { [1, m] } else { [k, 1] };
         let offsets = Buffer::from_slice(&device, &ends.map(|end| end as i32)).unwrap();
         let (a, b) = (
             bf16s(&device, m * k + 8, 1),
@@ -315,7 +322,8 @@ fn groups_of_rows() {
         for group in 0..groups {
             for i in ends[group]..ends[group + 1] {
                 for j in 0..n {
-                    let term = |l: usize| x[i * k + l] * y[(group * k + l) * n + j];
+                    let of_x = |l: usize| x[i * of_a[0] + l * of_a[1]];
+                    let term = |l: usize| of_x(l) * y[(group * k + l) * n + j];
                     want[i * n + j] = (0..k).map(term).sum::<f64>() + of_bias[group * n + j];
                 }
             }
@@ -325,11 +333,12 @@ fn groups_of_rows() {
             ..Options::default()
         };
         let (a, b) = (a.view([m, k]), b.view([groups, k, n]));
+        let a = a.with_strides(of_a);
         products
             .grouped(&stream, &a, &b, &c.view([m, n]), &offsets, &options)
             .unwrap();
         stream.synchronize().unwrap();
-        assert_eq!(back(&c), want, "{n}, {k}");
+        assert_eq!(back(&c), want, "{n}, {k}, {along_m}");
     }
 }
 

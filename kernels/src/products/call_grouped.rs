@@ -99,7 +99,10 @@ impl Call {
             size: [m, n, k],
             groups,
             factors: [x, y],
-            taken: [x, y].map(|matrix| Taken::of(matrix, size_of::<T>())),
+            taken: [
+                rows_of_groups(x, size_of::<T>()),
+                Taken::of(y, size_of::<T>()),
+            ],
             result,
             of_group: numbers_of_group(options, [m, n], groups)?,
         })
@@ -116,6 +119,15 @@ impl Call {
             precision: Precision::Tf32,
             loose: None,
         }
+    }
+}
+
+/// How the kernel takes A. Groups begin at any of its rows, and TMA loads of what lies along M begin at multiples of 16 bytes only: such an A is copied.
+fn rows_of_groups(a: Matrix, element_bytes: usize) -> Taken {
+    if a.shape[1] == 0 {
+        Taken::of(a, element_bytes)
+    } else {
+        Taken::along_k(a, element_bytes)
     }
 }
 
@@ -156,7 +168,7 @@ fn numbers_of_group<O: DeviceElement>(
 impl Products {
     /// `C[r, :] = A[r, :] · B[g]` for the rows `r` of each group `g`, from `offsets[g]` to `offsets[g + 1]`: A is `[M, K]`, B `[groups, K, N]`, C `[M, N]`. Rows of no group keep what
     /// they are. The options are those of [`call`](Products::call), with scales of B for each group or for each column of each, and a bias for each column of each group;
-    /// `source` is C as it was.
+    /// `source` is C as it was. An A whose columns are contiguous is copied first, since groups begin at any row.
     ///
     /// The offsets ascend; they are on the device and are not checked, but rows outside of C are neither read nor written.
     ///
