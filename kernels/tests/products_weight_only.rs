@@ -202,6 +202,30 @@ fn results_have_what_the_options_say_and_lie_in_any_way() {
     );
 }
 
+/// Of a tile of 8 columns two threads held the same sum, and one read what Y was when the other had stored what it is.
+#[test]
+fn sums_are_added_to_what_y_was() {
+    let all = device();
+    let (device, stream, products) = &all;
+    let [m, n, k] = [8, 8, 32];
+    let weights = Weights::new([n, k], format(WeightGroup::Of(32), WeightValues::Int4));
+    let x: Vec<f32> = (0..m * k).map(number).collect();
+    let elements: Vec<bf16> = x.iter().map(|&x| bf16::from_f32(x)).collect();
+    let x_there = Buffer::from_slice(device, &elements).unwrap();
+    let y = Buffer::from_slice(device, &vec![bf16::ONE; m * n]).unwrap();
+    let options = Options {
+        beta: 1.0,
+        ..Options::default()
+    };
+    let packed = &weights.packed(&all, bf16::from_f32)[0];
+    let (x_view, y_view) = (x_there.view([m, k]), y.view([m, n]));
+    products
+        .weight_only(stream, &x_view, packed, &y_view, &options)
+        .unwrap();
+    let sums = weights.product(&x, m);
+    check(&y, sums.into_iter().map(|sum| sum + 1.0));
+}
+
 #[test]
 fn sizes_without_elements() {
     let all = device();

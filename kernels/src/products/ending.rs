@@ -199,8 +199,20 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
                 self.write(self.finish(sum, at), at);
             }
         } else {
-            let layout = along(axis, [INSTRUCTION_ROWS, width], self.epilogue.run());
+            let layout = along(axis, [INSTRUCTION_ROWS, width], self.run(width));
             self.store_as(layout, [row, column], sums);
+        }
+    }
+
+    /// Elements of a row of the result that a thread gets at a time, of a part of so many columns. Sums that an epilogue finishes have one owner each: of two threads that hold the
+    /// same one, the second would read the source where the first has stored the result.
+    fn run(&self, width: usize) -> usize {
+        const THREADS: usize = 128;
+        let run = self.epilogue.run();
+        if self.epilogue.is_plain() {
+            run
+        } else {
+            run.min(INSTRUCTION_ROWS * width / THREADS)
         }
     }
 
