@@ -88,12 +88,12 @@ impl FewWeights {
     pub(super) fn fitted(self, format: WeightFormat) -> FewWeights {
         let stage = stage_bytes(self.groups, format, STEP) + self.columns * STEP * 2;
         let sums = self.groups * STRIP * self.columns * 4;
-        // What CTAs of a cluster send, and get, of which there are as many parts as CTAs, 8 columns each or more.
+        // What CTAs of a cluster send, and get, of which there are as many parts as CTAs, 8 columns each or more; of a CTA alone what sums become rows through.
         let adders = self.ctas.min(self.columns / 8);
         let exchanged = if self.ctas > 1 {
             sums + sums * self.ctas / adders
         } else {
-            0
+            sums.min(self.groups * CONVERSION_BYTES)
         };
         let others = exchanged + sums * (self.parts - 1) + BARRIERS_BYTES;
         let room = tilekit::target::SM_90A.cta.shared_bytes as usize - others;
@@ -104,6 +104,9 @@ impl FewWeights {
         }
     }
 }
+
+/// What sums of a strip take at a time on their way to the order in which results are stored.
+const CONVERSION_BYTES: usize = 4096;
 
 /// Room for mbarriers, and what aligns tiles.
 const BARRIERS_BYTES: usize = 2048;
@@ -254,8 +257,13 @@ impl fmt::Display for WeightCallPlan {
 
 #[cfg(test)]
 mod tests {
+    use tilekit::prelude::*;
+
+    use super::super::few::weight_only_few;
+    use super::super::form::WeightForm;
     use super::super::format::{WeightGroup, WeightValues};
     use super::*;
+    use crate::products::epilogue::Plain;
 
     #[track_caller]
     fn check(size: [usize; 3], expected: &str) {
@@ -265,6 +273,34 @@ mod tests {
         };
         let plan = WeightPlan::best(size, format, 2).to_string();
         assert_eq!(plan, expected, "{size:?}");
+    }
+
+    /// Those that shared memory has the least room for: beside stages and sums lies what sums become rows through.
+    #[test]
+    fn tiles_of_all_formats_fit_shared_memory() {
+        let compiler = Compiler::default();
+        let groups = [32, 64, 128].map(WeightGroup::Of);
+        let groups = groups.into_iter().chain([WeightGroup::Row]);
+        let of = |values| move |group| WeightFormat { values, group };
+        let formats = groups.clone().map(of(WeightValues::Int4));
+        let formats = formats.chain(groups.map(of(WeightValues::E4m3)));
+        let formats = formats.chain([of(WeightValues::Int4Zeros)(WeightGroup::Of(32))]);
+        let wide = FEW
+            .into_iter()
+            .filter(|tile| tile.ctas == 1 && tile.columns >= 32);
+        for (tile, format) in
+            formats.flat_map(|format| wide.clone().map(move |tile| (tile, format)))
+        {
+            let tile = tile.fitted(format);
+            let form = WeightForm {
+                tile,
+                format,
+                epilogue: Plain,
+            };
+            let compiled = fixed(weight_only_few::<bf16, f32, Plain>, form).compile(&compiler);
+            let error = compiled.err().map(|error| error.to_string());
+            assert_eq!(error, None, "{form}");
+        }
     }
 
     #[test]
