@@ -74,8 +74,10 @@ fn check_compression<T: SparseOperand>() {
             HostSparse::compress(&dense, shape, Pruning::Refuse).unwrap(),
             by_host
         );
-        let there = Buffer::from_slice(&device, &whole).unwrap();
-        let by_device = products.compress(&stream, &there.view(shape), Pruning::LargestTwo);
+        // Behind an element of something else.
+        let there = Buffer::from_slice(&device, &[&numbers(1), &*whole].concat()).unwrap();
+        let view = there.view(shape).with_offset(1);
+        let by_device = products.compress(&stream, &view, Pruning::LargestTwo);
         assert_eq!(by_device.unwrap().to_host().unwrap(), by_host, "{shape:?}");
         let spread: Vec<T> = (0..2 * m * k).map(|at| whole[at / 2]).collect();
         let there = Buffer::from_slice(&device, &spread).unwrap();

@@ -80,15 +80,18 @@ impl Weights {
                 .rev()
                 .fold(0, |byte, code| (byte << (bits % 8)) | code)
         };
-        let bytes: Vec<u8> = self.q.chunks(8 / bits).map(in_byte).collect();
+        // Behind an element of something else.
+        let bytes = self.q.chunks(8 / bits).map(in_byte);
+        let bytes: Vec<u8> = std::iter::once(0).chain(bytes).collect();
         let bytes = Buffer::from_slice(device, &bytes).unwrap();
         let scales = self.scales.iter().map(|&scale| from(scale));
-        let scales = Buffer::from_slice(device, &scales.collect::<Vec<_>>()).unwrap();
-        let zeros = Buffer::from_slice(device, &self.zeros).unwrap();
-        let of_zeros = zeros.view([n, groups]);
+        let scales: Vec<T> = std::iter::once(from(0.0)).chain(scales).collect();
+        let scales = Buffer::from_slice(device, &scales).unwrap();
+        let zeros = Buffer::from_slice(device, &[&[0], &*self.zeros].concat()).unwrap();
+        let of_zeros = zeros.view([n, groups]).with_offset(1);
         let given = DeviceWeights {
-            weights: &bytes.view([n, k * bits / 8]),
-            scales: &scales.view([n, groups]),
+            weights: &bytes.view([n, k * bits / 8]).with_offset(1),
+            scales: &scales.view([n, groups]).with_offset(1),
             zeros: self.format.values.has_zeros().then_some(&of_zeros),
         };
         let by_device = products.pack_weights(stream, given, self.format);

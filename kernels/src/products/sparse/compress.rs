@@ -89,7 +89,9 @@ impl fmt::Display for CompressForm {
 #[kernel(warps = 4)]
 pub fn sparse_compress<T: SparseOperand>(
     #[fixed] form: CompressForm,
-    #[readonly] dense: Ptr<T>,
+    #[readonly]
+    #[align(size_of::<T>())]
+    dense: Ptr<T>,
     row_step: i64,
     column_step: i64,
     kept: Ptr<T>,

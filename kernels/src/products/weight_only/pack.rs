@@ -10,7 +10,9 @@ use super::format::{LOADED, STEP, STRIP, WeightValues};
 #[kernel(warps = 4)]
 pub fn pack_codes(
     #[fixed] values: WeightValues,
-    #[readonly] weights: Ptr<u8>,
+    #[readonly]
+    #[align(1)]
+    weights: Ptr<u8>,
     row_step: i64,
     column_step: i64,
     words: Ptr<u32>,
@@ -54,10 +56,14 @@ pub fn pack_codes(
 #[kernel(warps = 2)]
 pub fn pack_scales<T: Unquantised>(
     #[fixed] has_zeros: bool,
-    #[readonly] scales: Ptr<T>,
+    #[readonly]
+    #[align(size_of::<T>())]
+    scales: Ptr<T>,
     row_step: i64,
     column_step: i64,
-    #[readonly] zeros: Ptr<u8>,
+    #[readonly]
+    #[align(1)]
+    zeros: Ptr<u8>,
     zeros_row_step: i64,
     zeros_column_step: i64,
     packed: Ptr<T>,
