@@ -34,6 +34,8 @@ pub enum Why {
     TunedNear([usize; 3]),
     /// The model says that it is the fastest.
     Model,
+    /// The dispatch is [by number](Dispatch::by_number).
+    Number(usize),
 }
 
 impl fmt::Display for Why {
@@ -47,6 +49,7 @@ impl fmt::Display for Why {
                 )
             }
             Why::Model => write!(f, "fastest by the model"),
+            Why::Number(number) => write!(f, "number {number} of those that can compute it"),
         }
     }
 }
@@ -105,6 +108,8 @@ pub struct Dispatch {
     set: HashMap<(Class, [usize; 3]), Instance>,
     /// Those of each class.
     near: HashMap<Class, Vec<Near>>,
+    /// Which of all plans is taken, whatever else is known.
+    number: Option<usize>,
 }
 
 impl Dispatch {
@@ -133,6 +138,14 @@ impl Dispatch {
             dispatch.add(tuned);
         }
         dispatch
+    }
+
+    /// By which plan `number` of [all](Plan::all) that can compute a product does, modulo their number: so that instances are tested that no size is planned for.
+    pub fn by_number(number: usize) -> Dispatch {
+        Dispatch {
+            number: Some(number),
+            ..Dispatch::default()
+        }
     }
 
     /// Adds a record of one of the cases of this crate; says whether it is one, of an instance that there is.
@@ -173,6 +186,14 @@ impl Dispatch {
 
     /// The choice for what is needed.
     pub fn choose(&self, need: &Need) -> Choice {
+        if let Some(number) = self.number {
+            let plans = Plan::all(need);
+            let number = number % plans.len();
+            return Choice {
+                plan: plans[number],
+                why: Why::Number(number),
+            };
+        }
         let class = Class::of(need);
         if need.batches == 1 {
             let size = (class, need.size);

@@ -1,6 +1,6 @@
 //! Calls with arguments drawn at random, compared with direct evaluation in f64: on the emulator, or on GPU 0 and of larger sizes with `TILEKIT_TEST_DEVICE=cuda`.
 //!
-//! `RANDOM_SEED` chooses other calls than those of every day, `RANDOM_COUNT` how many of a kind. A call that fails is shrunk, and the smallest that still fails is printed.
+//! `RANDOM_SEED` chooses other calls than those of every day, `RANDOM_COUNT` how many of a kind, and `RANDOM_SECONDS` after which none begins. A call that fails is shrunk, and the smallest that still fails is printed.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,8 +8,11 @@
 )]
 
 mod attention;
+mod broken;
+mod caches;
 mod calls;
+mod convolution;
+mod near;
 mod numbers;
-mod options;
 mod products;
 mod tensor;

@@ -50,6 +50,7 @@ natives! {
     f32: 1.0 / (1_u64 << 24) as f64;
     i32: 0.0;
     i8: 0.0;
+    u8: 0.0;
 }
 
 /// Numbers without a pattern, each of 64 bits.

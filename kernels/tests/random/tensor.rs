@@ -1,5 +1,6 @@
 //! Strided tensors in buffers of a device.
 
+use proptest::prelude::*;
 use tilekit::prelude::*;
 
 use crate::numbers::Number;
@@ -70,4 +71,17 @@ impl<T: Number, const RANK: usize> Tensor<T, RANK> {
         let elements = self.buffer.to_vec().unwrap();
         elements.into_iter().map(Number::back).collect()
     }
+}
+
+/// Of tensors of heads, or of pages of a cache: rows are contiguous, and everything else is a multiple of so many elements.
+pub(crate) fn rows(unit: usize) -> impl Strategy<Value = MemoryLayout<4>> {
+    let order = prop_oneof![Just([0, 1, 2, 3]), Just([0, 2, 1, 3])];
+    let gap = prop_oneof![3 => Just(0_usize), 1 => 1..5_usize];
+    let offset = prop_oneof![3 => Just(0_usize), 1 => Just(1_usize), 1 => Just(8_usize)];
+    (order, gap, offset).prop_map(move |(order, gap, offset)| MemoryLayout {
+        order,
+        step: 1,
+        gap: unit * gap,
+        offset: unit * offset,
+    })
 }

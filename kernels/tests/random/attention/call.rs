@@ -1,54 +1,13 @@
 //! Arguments of attention, drawn at random.
 
 use proptest::prelude::*;
+use tilekit_kernels::attention::BlockKind;
 
+use super::beside::Beside;
+use super::mask::{Mask, Scores, scale};
 use crate::calls::{extent, is_on_gpu};
 use crate::numbers::noise;
-use crate::tensor::MemoryLayout;
-
-/// Which keys a query sees.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mask {
-    pub(super) causal: bool,
-    pub(super) window: [Option<usize>; 2],
-    pub(super) chunk: Option<usize>,
-    pub(super) from_first: bool,
-}
-
-impl Mask {
-    fn any() -> impl Strategy<Value = Mask> {
-        let side = || prop_oneof![2 => Just(None), 1 => (0..200_usize).prop_map(Some)];
-        let chunk = prop_oneof![4 => Just(None), 1 => (1..200_usize).prop_map(Some)];
-        (any::<bool>(), [side(), side()], chunk, any::<bool>()).prop_map(
-            |(causal, window, chunk, from_first)| Mask {
-                causal,
-                // Causality is a window of no keys behind.
-                window: if causal { [window[0], None] } else { window },
-                chunk,
-                // Chunks count from the first key.
-                from_first: from_first && chunk.is_none(),
-            },
-        )
-    }
-
-    /// Whether a query at a position sees a key.
-    pub(super) fn sees(&self, place: i64, key: i64) -> bool {
-        let [left, right] = self.window;
-        let right = if self.causal { Some(0) } else { right };
-        let same_chunk = |chunk: usize| place.max(0) / chunk as i64 == key / chunk as i64;
-        left.is_none_or(|left| key >= place - left as i64)
-            && right.is_none_or(|right| key <= place + right as i64)
-            && self.chunk.is_none_or(same_chunk)
-    }
-}
-
-/// The change of scores.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Scores {
-    Plain,
-    Softcap(f32),
-    Alibi,
-}
+use crate::tensor::{MemoryLayout, rows};
 
 /// A call.
 #[derive(Clone, Debug)]
@@ -66,6 +25,7 @@ pub(super) struct Call {
     pub(super) has_sinks: bool,
     pub(super) is_ragged: bool,
     pub(super) deterministic: bool,
+    pub(super) beside: Beside,
     /// Of what is as Q, as K, as V and as the output.
     pub(super) places: [MemoryLayout<4>; 4],
 }
@@ -73,7 +33,7 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn any() -> impl Strategy<Value = Call> {
         let [most, products] = if is_on_gpu() {
-            [4000, 1 << 28]
+            [4000, 1 << 25]
         } else {
             [300, 1 << 22]
         };
@@ -89,25 +49,28 @@ impl Call {
             one_or_more(most).prop_map(|tokens| [tokens; 2]),
             [one_or_more(most), one_or_more(most)],
         ];
-        let scores = prop_oneof![
-            2 => Just(Scores::Plain),
-            1 => (1.0_f32..30.0).prop_map(Scores::Softcap),
-            1 => Just(Scores::Alibi),
-        ];
-        let scale = prop_oneof![2 => Just(None), 1 => (0.01_f32..0.8).prop_map(Some)];
         let sizes = (1..4_usize, 1..4_usize, group, tokens, depths);
         let rare = || prop_oneof![3 => Just(false), 1 => Just(true)];
-        let flags = (rare(), rare(), any::<bool>());
-        let places = [place(), place(), place(), place()];
-        let all = (sizes, Mask::any(), scores, scale, flags, places);
+        let flags = (rare(), rare(), any::<bool>(), Beside::any());
+        let places = [rows(8), rows(8), rows(8), rows(8)];
+        let all = (sizes, Mask::any(), Scores::any(), scale(), flags, places);
         let call = all.prop_map(|(sizes, mask, scores, scale, flags, places)| {
             let (batches, kv_heads, group, tokens, depths) = sizes;
-            let (has_sinks, is_ragged, deterministic) = flags;
+            let (has_sinks, is_ragged, deterministic, beside) = flags;
+            // Beside a mask of blocks scores are changed by modifiers alone.
+            let has_blocks = beside.blocks().is_some();
+            let is_ragged = is_ragged && !has_blocks;
+            let scores = if has_blocks { Scores::Plain } else { scores };
+            let chunk = mask.chunk.filter(|_| !has_blocks);
             // Of several lengths, and by the positions of slopes, the last query has the last key's.
             let counts_from_last =
                 is_ragged || matches!(scores, Scores::Alibi) && tokens[0] != tokens[1];
             let from_first = mask.from_first && !counts_from_last;
-            let mask = Mask { from_first, ..mask };
+            let mask = Mask {
+                chunk,
+                from_first,
+                ..mask
+            };
             Call {
                 batches,
                 kv_heads,
@@ -120,6 +83,7 @@ impl Call {
                 has_sinks,
                 is_ragged,
                 deterministic,
+                beside,
                 places,
             }
         });
@@ -127,6 +91,16 @@ impl Call {
             let [queries, keys] = call.tokens;
             call.batches * call.heads() * queries * keys * call.depths[0] <= products
         })
+    }
+
+    /// Whether a query of a sequence and head, at a place among the keys, sees a key.
+    pub(super) fn sees(&self, at: [usize; 4], place: i64) -> bool {
+        let by_mask = || self.mask.sees(place, at[3] as i64);
+        match self.beside.blocks().map(|blocks| blocks.sees(at)) {
+            Some(BlockKind::Hidden) => false,
+            Some(BlockKind::Full) => true,
+            Some(BlockKind::Partial) | None => by_mask(),
+        }
     }
 
     /// The factor of scores.
@@ -180,17 +154,4 @@ impl Call {
 /// Only a sequence of several may be empty.
 fn one_or_more(most: usize) -> impl Strategy<Value = usize> {
     extent(most).prop_map(|tokens| tokens.max(1))
-}
-
-/// Rows are contiguous; everything else is a multiple of 16 bytes.
-fn place() -> impl Strategy<Value = MemoryLayout<4>> {
-    let order = prop_oneof![Just([0, 1, 2, 3]), Just([0, 2, 1, 3])];
-    let gap = prop_oneof![3 => Just(0_usize), 1 => (1..5_usize).prop_map(|eights| 8 * eights)];
-    let offset = prop_oneof![3 => Just(0_usize), 1 => Just(8_usize), 1 => Just(64_usize)];
-    (order, gap, offset).prop_map(|(order, gap, offset)| MemoryLayout {
-        order,
-        step: 1,
-        gap,
-        offset,
-    })
 }

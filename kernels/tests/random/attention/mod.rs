@@ -1,16 +1,26 @@
 //! Attention and its gradients, of random sizes, places, masks and options.
 
+mod beside;
 mod call;
+pub(crate) mod mask;
+mod narrow;
+pub(crate) mod query;
 mod reference;
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Lengths, Operand, Options, Upstream};
+use tilekit_kernels::attention::{
+    Attention, Error, Lengths, Operand, Options, Plain, Result, Upstream,
+};
 
+use crate::broken::{Broken, Views, refused};
 use crate::calls::{device, each};
+use crate::near::{near, near_in_rows};
 use crate::numbers::{Number, fractions};
 use crate::tensor::Tensor;
-use call::{Call, Scores};
-use reference::{Factors, Wanted, near, near_in_rows};
+use call::Call;
+use mask::Scores;
+use query::Factors;
+use reference::Wanted;
 
 /// The tensors of a call.
 struct Problem<T> {
@@ -40,11 +50,22 @@ impl<T: Operand + Number> Problem<T> {
         }
     }
 
-    /// The call forward and backward.
-    fn run(&self, attention: &Attention, device: &Device) {
+    /// The call forward and backward, or one of both with a view broken: Q, K, V, the output, and backward dO and the gradients.
+    fn run(&self, attention: &Attention, device: &Device, broken: Option<Broken>) -> Result<()> {
+        let views = Views {
+            broken,
+            count: 8,
+            results: 5,
+            is_fixed: |_, _| true,
+        };
+        let of_forward = Views {
+            count: 4,
+            results: 3,
+            ..views
+        };
         let of = |numbers: &[i32]| Buffer::from_slice(device, numbers).unwrap();
         let offsets = [0, 1].map(|side| of(&self.call.offsets(side)));
-        let factors = Factors::new(&self.call);
+        let factors = Factors::of(self.call.heads());
         let numbers = |numbers: &[f32]| Buffer::from_slice(device, numbers).unwrap();
         let (slopes, sinks) = (numbers(&factors.slopes), numbers(&factors.sinks));
         let longest = [0, 1].map(|side| self.call.longest(side));
@@ -61,32 +82,51 @@ impl<T: Operand + Number> Problem<T> {
             chunk: mask.chunk,
             from_first: mask.from_first,
             scale: self.call.scale,
-            softcap: match self.call.scores {
-                Scores::Softcap(cap) => Some(cap),
-                Scores::Plain | Scores::Alibi => None,
-            },
+            softcap: self.call.scores.softcap(),
             alibi: matches!(self.call.scores, Scores::Alibi).then_some(&slopes),
             sinks: self.call.has_sinks.then_some(&sinks),
             lengths: self.call.is_ragged.then_some(lengths),
             deterministic: self.call.deterministic,
-            ..Options::default()
+            dropout: self.call.beside.dropout(),
         };
+        let blocks = self.call.beside.blocks().map(|blocks| {
+            let lists = [self.call.batches, self.call.heads()];
+            blocks.mask(device, lists, self.call.tokens)
+        });
         let stream = Stream::new(device).unwrap();
         let [q, k, v, dout] = self.inputs.each_ref().map(|tensor| tensor.view(0));
         let out = self.out.view(0);
         let [dq, dk, dv] = self.gradients.each_ref().map(|tensor| tensor.view(0));
-        attention
-            .forward_into(&stream, [&q, &k, &v], &out, &self.lse, &options)
-            .unwrap();
+        if broken.is_none_or(Broken::is_first) {
+            let all = [&q, &k, &v, &out];
+            let [q, k, v, out] = [0, 1, 2, 3].map(|at| of_forward.view(at, all[at]));
+            let (qkv, lse) = ([&q, &k, &v], &self.lse);
+            match &blocks {
+                None => attention.forward_into(&stream, qkv, &out, lse, &options),
+                Some(mask) => attention
+                    .forward_blocks::<_, Plain>(&stream, qkv, &out, lse, mask, &options, None),
+            }?;
+        }
+        let all = [q, k, v, out, dout, dq, dk, dv];
+        let mut all = all
+            .iter()
+            .enumerate()
+            .map(|(at, view)| views.view(at, view));
+        let [q, k, v, out, dout, dq, dk, dv] = std::array::from_fn(|_| all.next().unwrap());
         let upstream = Upstream {
             out: &out,
             lse: &self.lse,
             dout: &dout,
         };
-        attention
-            .backward_into(&stream, [&q, &k, &v], upstream, [&dq, &dk, &dv], &options)
-            .unwrap();
-        stream.synchronize().unwrap();
+        let (qkv, gradients) = ([&q, &k, &v], [&dq, &dk, &dv]);
+        match &blocks {
+            None => attention.backward_into(&stream, qkv, upstream, gradients, &options),
+            Some(mask) => attention.backward_blocks::<_, Plain>(
+                &stream, qkv, upstream, gradients, mask, &options, None,
+            ),
+        }?;
+        stream.synchronize()?;
+        Ok(())
     }
 }
 
@@ -97,23 +137,21 @@ fn check<T: Operand + Number>(count: u32) {
         let problem = Problem::<T>::new(&device, call);
         let before = problem.gradients.each_ref().map(Tensor::numbers);
         let untouched = problem.out.numbers();
-        problem.run(&attention, &device);
+        problem.run(&attention, &device, None).unwrap();
         let wanted = Wanted::of(
             &problem.call,
             &problem.inputs,
             &problem.out,
             &problem.gradients,
         );
-        let cap = match problem.call.scores {
-            Scores::Softcap(cap) => f64::from(cap) / 2048.0,
-            Scores::Plain | Scores::Alibi => 0.0,
-        };
+        let cap = problem.call.scores.error();
+        let kept = problem.call.beside.kept();
         near(
             "out",
             &problem.out.numbers(),
             &wanted.out,
             &untouched,
-            [4e-3 + 2.0 * cap, 8e-3],
+            [kept * (4e-3 + 2.0 * cap), kept * 8e-3],
         );
         let lse = problem.lse.to_vec().unwrap();
         let lse: Vec<f64> = lse.into_iter().map(f64::from).collect();
@@ -129,7 +167,7 @@ fn check<T: Operand + Number>(count: u32) {
                 &found,
                 &wanted.gradients[at],
                 &before[at],
-                [1.0 + 20.0 * cap, of_delta[at]],
+                [kept * (1.0 + 20.0 * cap), kept * of_delta[at]],
             );
         }
     });
@@ -143,4 +181,26 @@ fn of_bf16() {
 #[test]
 fn of_f16() {
     check::<f16>(4);
+}
+
+#[test]
+fn broken() {
+    let device = device();
+    let attention = Attention::new(&device);
+    each(60, &(Call::any(), Broken::any()), |(call, broken)| {
+        let problem = Problem::<bf16>::new(&device, call);
+        let results = || {
+            let [dq, dk, dv] = problem.gradients.each_ref().map(Tensor::numbers);
+            [problem.out.numbers(), dq, dk, dv]
+        };
+        let before = results();
+        let result = problem.run(&attention, &device, Some(broken));
+        let names_argument = |error: &Error| matches!(error, Error::Argument { .. });
+        let pairs: Vec<_> = before
+            .into_iter()
+            .zip(results())
+            .map(|(before, after)| [before, after])
+            .collect();
+        refused(result, names_argument, &pairs);
+    });
 }

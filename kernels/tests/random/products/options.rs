@@ -5,7 +5,7 @@ use tilekit_kernels::products::{Activation, Axis};
 
 /// One number or one for each row or column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Factors {
+pub(super) enum Factors {
     None,
     One,
     Each,
@@ -13,7 +13,7 @@ pub(crate) enum Factors {
 
 impl Factors {
     /// How many there are where a result has so many rows or columns.
-    pub(crate) fn len(self, extent: usize) -> usize {
+    pub(super) fn len(self, extent: usize) -> usize {
         match self {
             Factors::None => 0,
             Factors::One => 1,
@@ -32,19 +32,19 @@ impl Factors {
 
 /// The options of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extras {
-    pub(crate) alpha: f32,
-    pub(crate) beta: f32,
+pub(super) struct Extras {
+    pub(super) alpha: f32,
+    pub(super) beta: f32,
     /// The source is another matrix than C.
-    pub(crate) has_source: bool,
-    pub(crate) scales: [Factors; 2],
-    pub(crate) bias: Option<Axis>,
-    pub(crate) activation: Activation,
+    pub(super) has_source: bool,
+    pub(super) scales: [Factors; 2],
+    pub(super) bias: Option<Axis>,
+    pub(super) activation: Activation,
 }
 
 impl Extras {
     /// A third of the calls have none.
-    pub(crate) fn any() -> impl Strategy<Value = Extras> {
+    pub(super) fn any() -> impl Strategy<Value = Extras> {
         let none = Just(Extras::NONE);
         let alpha = prop_oneof![Just(1.0), Just(0.5), Just(-2.0), Just(0.0)];
         let beta = prop_oneof![2 => Just(0.0), 1 => Just(1.0), 1 => Just(-0.5)];
@@ -74,7 +74,7 @@ impl Extras {
         prop_oneof![1 => none, 2 => some]
     }
 
-    pub(crate) const NONE: Extras = Extras {
+    pub(super) const NONE: Extras = Extras {
         alpha: 1.0,
         beta: 0.0,
         has_source: false,
@@ -84,7 +84,7 @@ impl Extras {
     };
 
     /// Those whose results are whole: what an i32 can hold.
-    pub(crate) fn whole(self) -> Extras {
+    pub(super) fn whole(self) -> Extras {
         Extras {
             alpha: self.alpha.ceil(),
             beta: self.beta.ceil(),
