@@ -11,12 +11,15 @@ pub(crate) enum Overlap {
     Unknown,
 }
 
-/// The addresses of a tensor's elements, in elements of its type.
-#[derive(Clone, Debug)]
+/// The most dimensions of a tensor, and one for the bytes of an element.
+const MOST_DIMS: usize = 6;
+
+/// The addresses of a tensor's elements, in elements of its type. Every call makes some of them, in memory of their own.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Elements {
     first: i64,
-    /// Extent and stride of each dimension.
-    dims: Vec<[i64; 2]>,
+    /// Extent and stride of each dimension; 1 and 0 of those that there are not.
+    dims: [[i64; 2]; MOST_DIMS],
 }
 
 /// Steps after which the search for a common element ends.
@@ -43,16 +46,12 @@ impl Elements {
 
     /// The addresses of all bytes of a tensor, so that tensors of other types can be compared with it.
     pub(crate) fn bytes_of<T: DeviceElement>(view: &TensorView<'_, T>) -> Elements {
-        let Elements { first, mut dims } = Elements::of(view);
+        let Elements { first, dims } = Elements::of(view);
         let size = size_of::<T>() as i64;
-        for dim in &mut dims {
-            dim[1] *= size;
-        }
-        dims.push([size, 1]);
-        Elements {
-            first: first * size,
-            dims,
-        }
+        let of_elements = dims.map(|[extent, stride]| [extent, stride * size]);
+        let rank = view.place().shape.len();
+        let bytes = of_elements.into_iter().take(rank).chain([[size, 1]]);
+        Elements::new(first * size, bytes)
     }
 
     /// The address of the last element.
@@ -62,8 +61,12 @@ impl Elements {
     }
 
     fn new(first: i64, dims: impl IntoIterator<Item = [i64; 2]>) -> Elements {
-        let dims = dims.into_iter().collect();
-        Elements { first, dims }
+        let mut all = [[1, 0]; MOST_DIMS];
+        for (at, [extent, stride]) in dims.into_iter().enumerate() {
+            // Where there is one index no step is taken, however long it is.
+            all[at] = [extent, if extent > 1 { stride } else { 0 }];
+        }
+        Elements { first, dims: all }
     }
 
     fn is_empty(&self) -> bool {
@@ -72,12 +75,12 @@ impl Elements {
 
     /// Whether each element has an address of its own. Interleaved dimensions count as overlapping.
     pub(crate) fn are_apart(&self) -> bool {
-        let mut dims: Vec<[i64; 2]> = self.dims.clone();
-        dims.retain(|&[extent, _]| extent > 1);
+        let mut dims = self.dims;
         dims.sort_unstable_by_key(|&[_, stride]| stride);
+        let mut dims = dims.into_iter().filter(|&[extent, _]| extent > 1);
         let mut reach = 0;
         self.is_empty()
-            || dims.into_iter().all(|[extent, stride]| {
+            || dims.all(|[extent, stride]| {
                 let is_apart = stride > reach;
                 reach += (extent - 1) * stride;
                 is_apart
@@ -169,10 +172,7 @@ mod tests {
         let device = Device::emulator();
         let [a, b] = [(); 2].map(|()| Buffer::<bf16>::zeros(&device, 64).unwrap());
         let bytes = Elements::bytes_of(&a.view([4, 2]).with_strides([16, 1]));
-        let expected = Elements {
-            first: a.address() as i64,
-            dims: vec![[4, 32], [2, 2], [2, 1]],
-        };
+        let expected = Elements::new(a.address() as i64, [[4, 32], [2, 2], [2, 1]]);
         assert_eq!(format!("{bytes:?}"), format!("{expected:?}"));
         let between = Elements::new(expected.first + 4, [[4, 32], [28, 1]]);
         assert_eq!(bytes.overlap(&between), Overlap::None);
