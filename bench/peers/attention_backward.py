@@ -46,7 +46,7 @@ class Ours:
     def __init__(self, folder, tensors, causal, scale, variant):
         _, heads, tokens, depth = tensors["q"].shape
         values = tensors["v"].shape[3]
-        queries, keys = 128 if depth <= 64 else 64, 128 if depth <= 128 else 64
+        queries, keys = 128 if depth <= 64 else 64, 128 if depth <= 128 else 96 if depth <= 192 else 80
         blocks = -(-tokens // queries)
         rows = heads * blocks * queries
         none = torch.zeros(4, device="cuda", dtype=torch.int32)

@@ -1,14 +1,17 @@
 //! The block of keys of a CTA of the backward pass: how warpgroups divide it, its buffers in shared memory, its loads and stores.
 
+use std::ops::Range;
+
 use tilekit::prelude::*;
 
 use super::key_blocks::{KeyBlock, store_rows};
-use super::part::{GROUPS, Part, divides_columns, has_adders, keys_of, share_of, swizzle_of_keys};
+use super::part::{
+    GROUPS, divides_columns, has_adders, has_query_rows, stages_of_dout, swizzle_of_keys,
+};
 use super::sections::Sections;
 use super::terms::Terms;
 use super::walk::Walk;
 use crate::attention::mainloop::attend::swizzle;
-use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::Place;
 
 /// Blocks of Q, of dO, and of dS in shared memory.
@@ -28,7 +31,7 @@ pub(super) struct Tiles<T> {
     /// dO and delta.
     pub(super) of_dout: OfQueries<T>,
     pub(super) ds: Smem<T>,
-    /// P, where it is exchanged.
+    /// P, where it passes through shared memory.
     pub(super) p: Option<Smem<T>>,
     /// Each warpgroup's half of a block of dQ, where other warps add it.
     pub(super) dq: Option<[Pipeline<Terms>; GROUPS]>,
@@ -38,25 +41,31 @@ pub(super) struct Tiles<T> {
 
 impl<T: Element> Tiles<T> {
     #[device]
-    pub(super) fn alloc([depth, values]: [usize; 2], queries: usize, is_ordered: bool) -> Self {
-        let keys = keys_of(depth);
+    pub(super) fn alloc(
+        [depth, values]: [usize; 2],
+        [queries, keys]: [usize; 2],
+        is_ordered: bool,
+    ) -> Self {
         let k = Smem::<T>::alloc([1, keys, depth], swizzle_of_keys::<T>(depth, queries, 2));
-        let v = Smem::<T>::alloc([1, keys, values], swizzle::<T>(share_of(values, depth), 2));
+        let v = Smem::<T>::alloc([1, keys, values], swizzle::<T>(values, 2));
         let keys_full = Mbarrier::alloc(1);
-        let of_queries = |columns: usize| {
-            let layout = swizzle::<T>(share_of(columns, depth), 2);
-            let tiles = Smem::<T>::alloc([STAGES, queries, columns], layout);
-            let lines = Smem::<f32>::alloc([STAGES, queries], Swizzled::plain([0]));
+        let of_queries = |columns: usize, stages: usize| {
+            let layout = swizzle::<T>(columns, 2);
+            let tiles = Smem::<T>::alloc([stages, queries, columns], layout);
+            let lines = Smem::<f32>::alloc([stages, queries], Swizzled::plain([0]));
             Pipeline::new(
                 (tiles, lines),
                 Producers::Tma,
                 Consumers::warpgroups(GROUPS),
             )
         };
-        let (of_q, of_dout) = (of_queries(depth), of_queries(values));
-        let of_scores = || Smem::<T>::alloc([STAGES, keys, queries], swizzle::<T>(queries, 2));
-        let ds = of_scores();
-        let p = divides_columns(depth).then(of_scores);
+        let of_q = of_queries(depth, STAGES);
+        let of_dout = of_queries(values, stages_of_dout(depth, keys));
+        let of_scores =
+            |stages: usize| Smem::<T>::alloc([stages, keys, queries], swizzle::<T>(queries, 2));
+        let ds = of_scores(STAGES);
+        let p_stages = if divides_columns(depth) { STAGES } else { 1 };
+        let p = has_query_rows(depth).then(|| of_scores(p_stages));
         let of_dq = |_| Terms::alloc(depth, queries, is_ordered);
         let dq = has_adders(depth, is_ordered).then(|| [0, 1].map(of_dq));
         let both = NamedBarrier::new(GROUPS * 128);
@@ -174,13 +183,13 @@ impl<W: Walk> Block<W> {
         self.walk.steps(member.of_walk)
     }
 
-    /// The edges of part `part` of the block, of [`ROWS`] keys.
+    /// The edges of warpgroup `group`.
     #[device]
-    pub(super) fn edges(self, part: usize) -> W::Edges {
-        self.walk.edges(self.at, self.seen, part)
+    pub(super) fn edges(self, group: usize) -> W::Edges {
+        self.walk.edges(self.at, self.seen, group)
     }
 
-    /// The steps in which every query sees every key of a part of the block.
+    /// The steps in which every query sees every key of a warpgroup.
     #[device]
     pub(super) fn unmasked(self, member: Member<W>, edges: W::Edges) -> [Scalar<i32>; 2] {
         let [from, to] = self.walk.unmasked(edges, member.of_walk);
@@ -268,37 +277,28 @@ impl<W: Walk> Block<W> {
         }
     }
 
-    /// Stores a warpgroup's parts of dK and dV from shared memory.
+    /// Stores a warpgroup's part of dK or dV, its keys and columns, from shared memory.
     #[device]
     pub(super) fn store<T: Element>(
         self,
-        [dk, dv]: [Rows<T>; 2],
-        [k_rows, v_rows]: [Smem<T>; 2],
-        part: Part,
+        to: Rows<T>,
+        place: Smem<T>,
+        [keys, columns]: [Range<usize>; 2],
     ) {
-        let Part {
-            keys, of_dk, of_dv, ..
-        } = part;
-        let places = [(dv, v_rows, of_dv.start), (dk, k_rows, of_dk.start)];
         let Block { at, kv_head, .. } = self;
         let row = at.first + keys.start;
         let rows = at.lengths[1] - row;
         let token = at.starts[1] + row;
         // A tensor map ends with the last sequence. Where another sequence follows, a TMA store would overwrite its rows, so rows are stored one by one.
-        if !self.walk.keys().lengths.is_ragged | (rows >= ROWS) {
-            for (to, place, column) in places {
-                let map = to.map;
-                let at = (at.batch, kv_head, token, column as i32);
-                map.store(at, place.reshape(map.block()));
-            }
+        if !self.walk.keys().lengths.is_ragged | (rows >= keys.len()) {
+            let map = to.map;
+            let at = (at.batch, kv_head, token, columns.start as i32);
+            map.store(at, place.reshape(map.block()));
         } else {
             let [kv_head, token] = [kv_head, token].map(|x| x.cast::<i64>());
-            for (to, place, column) in places {
-                let [of_head, of_token] = to.strides;
-                let first = kv_head * of_head + token * of_token + column as i64;
-                store_rows(to.to, first, of_token, rows, place);
-            }
+            let [of_head, of_token] = to.strides;
+            let first = kv_head * of_head + token * of_token + columns.start as i64;
+            store_rows(to.to, first, of_token, rows, place);
         }
-        tma_store_wait_read(0);
     }
 }

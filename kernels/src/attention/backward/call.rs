@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 
 use super::check::check_backward;
 use super::kernel::backward_arguments;
-use super::part::{GROUPS, block_stride, keys_of, queries_of};
+use super::part::{GROUPS, block_stride, keys_of, listed_keys_of, queries_of};
 use super::sections::Plan;
 use super::table::{Passes, gradients, instance_of, passes};
 use crate::attention::call::{Attention, View};
@@ -69,10 +69,20 @@ impl<T: Operand> Call<'_, T> {
         queries_of(self.checked.sizes.depths[0], self.options.dropout.is_some())
     }
 
+    /// Keys of a block.
+    pub(super) fn block_keys(&self) -> usize {
+        let depth = self.checked.sizes.depths[0];
+        match self.masked {
+            Some(_) => listed_keys_of(depth),
+            None => keys_of(depth, self.options.dropout.is_some()),
+        }
+    }
+
     /// The sections of its heads.
     pub(super) fn sections(&self) -> Plan {
         let Checked { sizes, mask, .. } = self.checked;
-        Plan::new(sizes, mask, self.options.deterministic, size_of::<T>())
+        let (is_ordered, keys) = (self.options.deterministic, self.block_keys());
+        Plan::new(sizes, mask, is_ordered, keys, size_of::<T>())
     }
 }
 
@@ -298,7 +308,7 @@ impl Attention {
         let offsets = call.options.lengths.map_or([no_offsets; 2], |lengths| {
             [lengths.query_offsets, lengths.key_offsets]
         });
-        let block_keys = keys_of(sizes.depths[0]);
+        let block_keys = call.block_keys();
         let tile = Tile {
             rows: 1,
             keys: block_keys,

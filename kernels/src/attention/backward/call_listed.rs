@@ -4,7 +4,6 @@ use tilekit::prelude::*;
 
 use super::call::{Call, Upstream};
 use super::check::check_backward;
-use super::part::keys_of;
 use super::table::{gradients_of_blocks, instance_of};
 use crate::attention::blocks::call::{check_mask, check_options};
 use crate::attention::blocks::mask::BlockMask;
@@ -98,7 +97,7 @@ impl Attention {
         let (index, instance) = instance_of(table, sizes.depths, call.options.deterministic);
         let kernel = self.kernel::<(T, M), _>("backward_blocks", index, &instance)?;
         let no_numbers = &self.workspace(call.stream)?.nothing.1;
-        let block_keys = keys_of(sizes.depths[0]);
+        let block_keys = call.block_keys();
         let tile = Tile {
             rows: 1,
             keys: block_keys,

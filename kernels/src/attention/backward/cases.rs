@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tilekit::prelude::*;
 
 use super::kernel::{backward, backward_arguments};
-use super::part::{GROUPS, block_stride, keys_of, queries_of};
+use super::part::{GROUPS, block_stride, keys_of, listed_keys_of, queries_of};
 use super::passes::{backward_begin, backward_end};
 use super::sections::Plan;
 use crate::attention::blocks::lists::UNIT;
@@ -132,10 +132,20 @@ impl<T: Float + DeviceElement> Given<T> {
         queries_of(self.attention.sizes.depths[0], self.setup.dropout.is_some())
     }
 
+    /// Keys of a block.
+    pub(super) fn block_keys(&self) -> usize {
+        let depth = self.attention.sizes.depths[0];
+        match self.setup.blocks {
+            Some(_) => listed_keys_of(depth),
+            None => keys_of(depth, self.setup.dropout.is_some()),
+        }
+    }
+
     /// The sections of a call, but of two heads at most, so that small cases have several.
     pub(super) fn sections<const ORDERED: bool>(&self) -> Plan {
         let (sizes, setup) = (self.attention.sizes, self.setup);
-        let plan = Plan::new(sizes, setup.mask, ORDERED, size_of::<T>());
+        let keys = self.block_keys();
+        let plan = Plan::new(sizes, setup.mask, ORDERED, keys, size_of::<T>());
         Plan {
             heads: plan.heads.min(2),
             ..plan
@@ -293,7 +303,7 @@ where
     let sizes = attention.sizes;
     let tile = Tile {
         rows: 1,
-        keys: keys_of(D),
+        keys: given.block_keys(),
         pack: 1,
     };
     let numbers_of_launch = Numbers::new(sizes, setup.mask, tile, size_of::<T>());
@@ -318,7 +328,7 @@ where
     let [of_dk, of_dv] = [0, 1].map(|columns| places[1][columns].1);
     case.launch(
         backward::<T, D, DV, ORDERED, M>,
-        grid([sizes.keys.div_ceil(keys_of(D)), sizes.kv_heads, sizes.batch]),
+        grid([sizes.keys.div_ceil(tile.keys), sizes.kv_heads, sizes.batch]),
         backward_arguments!(
             maps: [&q_map, &k_map, &v_map, &dout_map, &dk_map, &dv_map],
             workspace: (&made.log2_sum, &made.delta, &made.sums, &made.turns),
@@ -490,6 +500,10 @@ cases! {
         batch = [2], kv_heads = [1], query_heads = [2], queries = [65, 129], keys = [130, 129];
     backward_128_dropout: <bf16, 128, 128, false, Dropped<Plain>>, Setup { dropout: DROPOUT, tokens_first: true, ..FULL },
         batch = [1, 2], kv_heads = [2, 1], query_heads = [1, 2], queries = [200, 63], keys = [300, 65];
+    backward_192_dropout: <bf16, 192, 128, false, Dropped<Plain>>, Setup { dropout: DROPOUT, ..CAUSAL },
+        batch = [1], kv_heads = [2], query_heads = [1], queries = [129], keys = [200];
+    backward_256_dropout: <bf16, 256, 256, false, Dropped<Plain>>, Setup { dropout: DROPOUT, ..FULL },
+        batch = [1], kv_heads = [1], query_heads = [2], queries = [100], keys = [131];
     backward_128_dropout_ragged: <bf16, 128, 128, false, Dropped<Plain>>,
         Setup { dropout: DROPOUT, is_ragged: true, ..CAUSAL },
         batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];

@@ -3,17 +3,20 @@
 use tilekit::prelude::*;
 
 use super::block::{Block, Rows, Tiles};
-use super::part::{GROUPS, Part, divides_columns, queries_of};
+use super::consumer::Consumer;
+use super::part::{GROUPS, gradient_of_group, has_query_rows};
 use super::sections::Sections;
-use super::step::Consumer;
 use super::terms::ADDERS;
 use super::walk::Walk;
 use crate::attention::dropout::Drops;
 use crate::attention::modifier::Modifier;
 
-/// Registers of a consumer thread, and of a producer thread, which would spill with 24 where sums are ordered.
+/// Registers of a consumer thread, and of a thread that loads or adds, which would spill with 24 where sums are ordered.
 fn registers(depth: usize) -> [u32; 2] {
-    if depth < 128 { [232, 40] } else { [240, 24] }
+    match depth {
+        128 | 256 => [240, 24],
+        _ => [232, 40],
+    }
 }
 
 /// The tensors and numbers of a launch, which do not depend on which queries see a block of keys.
@@ -40,12 +43,12 @@ pub(super) struct Tensors<T> {
 #[device]
 pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, of: Tensors<T>) {
     let depths = of.depths;
-    let block_queries = queries_of(depths[0], W::Modifier::DROPS);
-    // In any order of terms sections give nothing where warpgroups divide the columns, and numbers of dropout leave no registers for them.
-    let has_sections = of.is_ordered || !(divides_columns(depths[0]) || W::Modifier::DROPS);
+    let sizes = walk.keys().block;
+    // In any order of terms sections give nothing beyond depth 128, and numbers of dropout leave no registers for them.
+    let has_sections = of.is_ordered || !(has_query_rows(depths[0]) || W::Modifier::DROPS);
     let sections = has_sections.then_some(of.sections);
     let block = Block::of_program(walk, sections, of.turns, of.is_ordered);
-    let tiles = Tiles::<T>::alloc(depths, block_queries, of.is_ordered);
+    let tiles = Tiles::<T>::alloc(depths, sizes, of.is_ordered);
     let differentiate = |group: usize| {
         let consumer = Consumer {
             block,
@@ -57,20 +60,28 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, o
             drops: of.drops,
         };
         let gradients = consumer.gradients();
-        let Part {
-            keys, of_dk, of_dv, ..
-        } = Part::of(group, depths, block_queries);
+        let parts = depths.map(|columns| gradient_of_group(group, columns, depths[0], sizes[1]));
         // All products have read K and V, whose buffers the gradients reuse.
         tiles.both.sync();
-        let [k_rows, v_rows] = [(tiles.k, of_dk.clone()), (tiles.v, of_dv.clone())]
-            .map(|(tile, columns)| tile.index(0).slice(0, keys.clone()).slice(1, columns));
-        v_rows.store(gradients.dv.wait_all().cast::<T>());
-        k_rows.store((gradients.dk.wait_all() * of.scale).cast::<T>());
-        block.store(
-            of.gradients,
-            [k_rows, v_rows],
-            Part::of(group, depths, block_queries),
-        );
+        let [k_rows, v_rows] =
+            [(tiles.k, &parts[0]), (tiles.v, &parts[1])].map(|(tile, [keys, columns])| {
+                tile.index(0)
+                    .slice(0, keys.clone())
+                    .slice(1, columns.clone())
+            });
+        let in_rows = |sums: Tensor<T>| {
+            if has_query_rows(depths[0]) {
+                sums.transpose()
+            } else {
+                sums
+            }
+        };
+        v_rows.store(in_rows(gradients.dv.wait_all().cast::<T>()));
+        k_rows.store(in_rows((gradients.dk.wait_all() * of.scale).cast::<T>()));
+        let [of_dk, of_dv] = parts;
+        block.store(of.gradients[1], v_rows, of_dv);
+        block.store(of.gradients[0], k_rows, of_dk);
+        tma_store_wait_read(0);
     };
     let [of_consumers, of_producer] = registers(depths[0]);
     let parts = warp_specialize()
@@ -82,7 +93,7 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, o
         });
     let parts = match tiles.dq {
         Some(terms) => parts.workers(0..ADDERS, Warps(1).registers(of_producer), |adder| {
-            let elements = block_queries * depths[0] / GROUPS;
+            let elements = sizes[0] * depths[0] / GROUPS;
             if of.is_ordered {
                 block.add_terms_in_order(adder, terms, of.sums, elements);
             } else {

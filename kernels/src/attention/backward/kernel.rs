@@ -2,9 +2,9 @@
 //!
 //! With S = f(scale · Q · Kᵀ), P = softmax(S) and the row sums δ = Σ dO · O, the gradients are dV = Pᵀ · dO,
 //! dS = P ∘ (dO · Vᵀ - δ) ∘ f', dK = scale · dSᵀ · Q and dQ = scale · dS · K. A CTA owns a block of keys and loops over the blocks of
-//! queries that see them, so that dK and dV stay in registers. Scores are computed transposed: then P and dS are in registers in the layout
-//! of operand A of `wgmma`. Many CTAs contribute to each block of dQ, which is accumulated in f32 in global memory. How two warpgroups divide
-//! a block depends on the depth: see `part.rs`. From depth 96 on, a warp for each warpgroup adds its terms from
+//! queries that see them, so that dK and dV stay in registers. Up to depth 128 scores are computed transposed: then P and dS are in registers in the layout
+//! of operand A of `wgmma` (`step_by_keys.rs`). Beyond, rows of scores are queries, and dK and dV are computed transposed, so that a block may have 96 or 80 keys (`step_by_queries.rs`). Many CTAs contribute to each block
+//! of dQ, which is accumulated in f32 in global memory. From depth 96 on, a warp for each warpgroup adds its terms from
 //! shared memory, by bulk copies, so that consumers have registers for the rest; at depth 256, for whose terms shared memory has no place,
 //! and at depth 64, where it is faster, consumers add from their registers.
 //!
@@ -23,11 +23,10 @@ use tilekit::prelude::*;
 use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
-use super::part::{keys_of, queries_of, share_of, swizzle_of_keys};
+use super::part::{divides_columns, keys_of, part_of_gradient, queries_of, swizzle_of_keys};
 use super::sections::Sections;
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::swizzle;
-use crate::attention::mainloop::problem::ROWS;
 use crate::attention::masked::spans::{Lengths, Window};
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 
@@ -58,6 +57,8 @@ use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap}
     <bf16, 128, 128, false, Alibi>,
     <bf16, 64, 64, false, Dropped<Plain>>,
     <bf16, 128, 128, false, Dropped<Plain>>,
+    <bf16, 192, 128, false, Dropped<Plain>>,
+    <bf16, 256, 256, false, Dropped<Plain>>,
     <f16, 128, 128, false, Plain>
 ))]
 pub fn backward<
@@ -67,15 +68,15 @@ pub fn backward<
     const ORDERED: bool,
     M: Differentiable,
 >(
-    #[block([1, 1, queries_of(D, M::DROPS), D], swizzle::<T>(share_of(D, D), 4))] q: TensorMap<T>,
-    #[block([1, 1, keys_of(D), D], swizzle_of_keys::<T>(D, queries_of(D, M::DROPS), 4))]
+    #[block([1, 1, queries_of(D, M::DROPS), D], swizzle::<T>(D, 4))] q: TensorMap<T>,
+    #[block([1, 1, keys_of(D, M::DROPS), D], swizzle_of_keys::<T>(D, queries_of(D, M::DROPS), 4))]
     k: TensorMap<T>,
-    #[block([1, 1, keys_of(D), DV], swizzle::<T>(share_of(DV, D), 4))] v: TensorMap<T>,
-    #[block([1, 1, queries_of(D, M::DROPS), DV], swizzle::<T>(share_of(DV, D), 4))] dout: TensorMap<
-        T,
-    >,
-    #[block([1, 1, ROWS, share_of(D, D)], swizzle_of_keys::<T>(D, queries_of(D, M::DROPS), 4))] dk: TensorMap<T>,
-    #[block([1, 1, ROWS, share_of(DV, D)], swizzle::<T>(share_of(DV, D), 4))] dv: TensorMap<T>,
+    #[block([1, 1, keys_of(D, M::DROPS), DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
+    #[block([1, 1, queries_of(D, M::DROPS), DV], swizzle::<T>(DV, 4))] dout: TensorMap<T>,
+    #[block([1, 1, part_of_gradient(D, D, keys_of(D, M::DROPS))[0], part_of_gradient(D, D, keys_of(D, M::DROPS))[1]], swizzle_of_keys::<T>(D, queries_of(D, M::DROPS), 4))]
+    dk: TensorMap<T>,
+    #[block([1, 1, part_of_gradient(DV, D, keys_of(D, M::DROPS))[0], part_of_gradient(DV, D, keys_of(D, M::DROPS))[1]], swizzle::<T>(DV, 4))]
+    dv: TensorMap<T>,
     dk_rows: Ptr<T>,
     dv_rows: Ptr<T>,
     #[readonly] log2_sum: Ptr<f32>,
@@ -121,7 +122,8 @@ pub fn backward<
         block_stride,
         score_scale,
         data,
-        block: [block_queries, keys_of(D)],
+        block: [block_queries, keys_of(D, M::DROPS)],
+        keeps_bounds: !divides_columns(D),
         modifier: PhantomData::<fn() -> M>,
     };
     let tensors = Tensors {

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use crate::attention::mainloop::problem::ROWS;
+use super::part::keys_of_group;
 use crate::attention::masked::spans::{Lengths, Window};
 use crate::attention::modifier::{Modifier, Place};
 use crate::attention::plan::FAR;
@@ -24,6 +24,8 @@ pub(super) struct KeyBlocks<M> {
     pub(super) data: Ptr<f32>,
     /// Queries and keys of a block.
     pub(super) block: [usize; 2],
+    /// Whether masks compare with the queries that see each key, which steps share, where registers can keep them; else with the keys that each query sees.
+    pub(super) keeps_bounds: bool,
     pub(super) modifier: PhantomData<fn() -> M>,
 }
 
@@ -112,9 +114,10 @@ impl<M: Modifier> KeyBlocks<M> {
         if M::MASKS {
             return Unmasked(seeing.end, seeing.end);
         }
-        let queries = self.block[0];
-        let first = block.first + group * ROWS;
-        let last = first + (ROWS - 1);
+        let [queries, keys] = self.block;
+        let keys = keys_of_group(group, keys);
+        let first = block.first + keys.start;
+        let last = first + (keys.len() - 1);
         let [low, _] = self.queries(block, last);
         let [_, high] = self.queries(block, first);
         let from = select(last < block.lengths[1], cdiv(low, queries), seeing.end);
@@ -124,14 +127,31 @@ impl<M: Modifier> KeyBlocks<M> {
         Unmasked(from, clamped(to, from, seeing.end))
     }
 
-    /// Whether queries `[1, columns]` see keys `[rows, 1]`.
+    /// Whether queries see keys: by the bounds of keys, or of queries.
     #[device]
     pub(super) fn sees(self, block: KeyBlock, at: Place) -> Tensor<bool> {
-        let [low, high] = self.queries_of_all(block, at.key);
-        let [queries, keys] = block.lengths;
-        let query = at.query - (keys - queries);
-        let seen = (query >= low) & (query < high);
+        let seen = if self.keeps_bounds {
+            let [low, high] = self.queries_of_all(block, at.key);
+            let [queries, keys] = block.lengths;
+            let query = at.query - (keys - queries);
+            (query >= low) & (query < high)
+        } else {
+            let [low, high] = self.keys_of_all(block, at.query);
+            (at.key >= low) & (at.key < high)
+        };
         if M::MASKS { seen & M::sees(at) } else { seen }
+    }
+
+    /// The keys from the first result up to the second that queries at these positions see.
+    #[device]
+    fn keys_of_all(self, block: KeyBlock, position: Tensor<i32>) -> [Tensor<i32>; 2] {
+        let Window { left, right, chunk } = self.window;
+        let of_chunk = maximum(position, 0) / chunk * chunk;
+        let end = minimum(position + right + 1, of_chunk + chunk);
+        [
+            maximum(position - left, of_chunk),
+            minimum(end, block.lengths[1]),
+        ]
     }
 
     /// The positions of the scores of query head `head`.
@@ -188,11 +208,11 @@ pub(super) fn store_rows<T: Element>(
     count: Scalar<i32>,
     place: Smem<T>,
 ) {
-    let columns = place.shape()[1] as usize;
+    let [rows, columns] = [0, 1].map(|dim: usize| place.shape()[dim] as usize);
     // Consecutive lanes have consecutive 16 bytes of a row.
     let lanes = 1 << (columns / 8).trailing_zeros().min(5);
     let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
-    let row = arange(0..ROWS, Slice::new(1, layout.clone()));
+    let row = arange(0..rows, Slice::new(1, layout.clone()));
     let column = arange(0..columns, Slice::new(0, layout.clone())).expand_dims(0);
     let at = (row.cast::<i64>() * stride + first).expand_dims(1) + column.cast::<i64>();
     let rows = place.load(layout);

@@ -3,8 +3,8 @@
 use tilekit::prelude::*;
 
 use super::key_blocks::{KeyBlock, KeyBlocks};
+use super::part::keys_of_group;
 use super::walk::Walk;
-use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Differentiable, Place};
 
 /// The lists of blocks of queries, one for each head of each block of keys of each batch: the partial blocks first, then the full ones. Where heads or batches share lists, theirs
@@ -117,7 +117,8 @@ impl<M: Differentiable> Walk for Listed<M> {
 
     #[device]
     fn edges(self, at: KeyBlock, _: Group, group: usize) -> Scalar<bool> {
-        at.first + (group + 1) * ROWS > at.lengths[1]
+        let keys = keys_of_group(group, self.keys.block[1]);
+        at.first + keys.end > at.lengths[1]
     }
 
     #[device]

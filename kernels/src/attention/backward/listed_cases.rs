@@ -4,7 +4,6 @@ use tilekit::prelude::*;
 
 use super::cases::{Given, Made, between_passes};
 use super::listed_kernel::backward_blocks;
-use super::part::keys_of;
 use crate::attention::blocks::lists::UNIT;
 use crate::attention::blocks::patterns::{Lists, pattern, shape_of, whole};
 use crate::attention::blocks::transposed::QueryLists;
@@ -42,7 +41,7 @@ where
     }
     let tile = Tile {
         rows: 1,
-        keys: keys_of(D),
+        keys: given.block_keys(),
         pack: 1,
     };
     let numbers = Numbers::new(sizes, setup.mask, tile, size_of::<T>());
@@ -56,7 +55,7 @@ where
     let sections = given.sections::<ORDERED>();
     case.launch(
         backward_blocks::<T, D, DV, ORDERED, M>,
-        grid([sizes.keys.div_ceil(keys_of(D)), sizes.kv_heads, sizes.batch]),
+        grid([sizes.keys.div_ceil(tile.keys), sizes.kv_heads, sizes.batch]),
         (
             &map!(given.q, 0, D),
             &map!(given.k, 1, D),
@@ -87,7 +86,7 @@ where
             of_block as i32,
             of_head as i32,
             (UNIT / given.block()) as i32,
-            (UNIT / keys_of(D)) as i32,
+            (UNIT / tile.keys) as i32,
             exponent_scale * LOG2_E as f32,
             score_scale,
             scale,

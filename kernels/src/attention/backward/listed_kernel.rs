@@ -8,11 +8,10 @@ use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::listed::{Listed, QueryLists};
-use super::part::{keys_of, queries_of, share_of, swizzle_of_keys};
+use super::part::{divides_columns, listed_keys_of, part_of_gradient, queries_of, swizzle_of_keys};
 use super::sections::Sections;
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::swizzle;
-use crate::attention::mainloop::problem::ROWS;
 use crate::attention::masked::spans::{Lengths, Window};
 use crate::attention::modifier::{Differentiable, Plain};
 use crate::attention::plan::FAR;
@@ -34,15 +33,15 @@ pub fn backward_blocks<
     const ORDERED: bool,
     M: Differentiable,
 >(
-    #[block([1, 1, queries_of(D, false), D], swizzle::<T>(share_of(D, D), 4))] q: TensorMap<T>,
-    #[block([1, 1, keys_of(D), D], swizzle_of_keys::<T>(D, queries_of(D, false), 4))] k: TensorMap<
-        T,
-    >,
-    #[block([1, 1, keys_of(D), DV], swizzle::<T>(share_of(DV, D), 4))] v: TensorMap<T>,
-    #[block([1, 1, queries_of(D, false), DV], swizzle::<T>(share_of(DV, D), 4))] dout: TensorMap<T>,
-    #[block([1, 1, ROWS, share_of(D, D)], swizzle_of_keys::<T>(D, queries_of(D, false), 4))]
+    #[block([1, 1, queries_of(D, false), D], swizzle::<T>(D, 4))] q: TensorMap<T>,
+    #[block([1, 1, listed_keys_of(D), D], swizzle_of_keys::<T>(D, queries_of(D, false), 4))]
+    k: TensorMap<T>,
+    #[block([1, 1, listed_keys_of(D), DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
+    #[block([1, 1, queries_of(D, false), DV], swizzle::<T>(DV, 4))] dout: TensorMap<T>,
+    #[block([1, 1, part_of_gradient(D, D, listed_keys_of(D))[0], part_of_gradient(D, D, listed_keys_of(D))[1]], swizzle_of_keys::<T>(D, queries_of(D, false), 4))]
     dk: TensorMap<T>,
-    #[block([1, 1, ROWS, share_of(DV, D)], swizzle::<T>(share_of(DV, D), 4))] dv: TensorMap<T>,
+    #[block([1, 1, part_of_gradient(DV, D, listed_keys_of(D))[0], part_of_gradient(DV, D, listed_keys_of(D))[1]], swizzle::<T>(DV, 4))]
+    dv: TensorMap<T>,
     dk_rows: Ptr<T>,
     dv_rows: Ptr<T>,
     #[readonly] log2_sum: Ptr<f32>,
@@ -91,7 +90,8 @@ pub fn backward_blocks<
         block_stride,
         score_scale,
         data,
-        block: [block_queries, keys_of(D)],
+        block: [block_queries, listed_keys_of(D)],
+        keeps_bounds: !divides_columns(D),
         modifier: PhantomData::<fn() -> M>,
     };
     let lists = QueryLists {

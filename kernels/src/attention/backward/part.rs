@@ -43,8 +43,9 @@ pub(super) fn in_order_of_threads(dq: Tensor<f32>, columns: usize) -> Tensor<f32
     parts.reshape([ROWS * columns])
 }
 
-/// Whether warpgroups divide the columns of dK and dV: beyond depth 128 their rows take more registers than a warpgroup has.
-pub(super) fn divides_columns(depth: usize) -> bool {
+/// Whether rows of scores are queries. Up to depth 128 they are keys: then P and dS are in registers in the layout of operand A of `wgmma`. Beyond, dK and dV of 64 keys take more registers than a
+/// warpgroup has. So they are computed transposed, with depth for rows, of as many keys as there are registers for; P and dS, of which keys are columns, pass through shared memory.
+pub(super) const fn has_query_rows(depth: usize) -> bool {
     depth > 128
 }
 
@@ -64,59 +65,72 @@ pub(super) fn has_adders(depth: usize, is_ordered: bool) -> bool {
     (is_ordered || depth > 64) && depth < 256
 }
 
-/// Keys of a block.
-pub(super) fn keys_of(depth: usize) -> usize {
-    if divides_columns(depth) {
+/// Keys of a block. Beyond depth 128 they are as many as dK, dV and scores of half of them fit into the registers of a warpgroup: each block adds terms of its own to dQ in L2, which limits
+/// blocks of 64 keys. Numbers of dropout are those of 16 keys.
+pub(super) const fn keys_of(depth: usize, drops: bool) -> usize {
+    match depth {
+        ..129 => GROUPS * ROWS,
+        129..193 => 96,
+        _ if drops => 64,
+        _ => 80,
+    }
+}
+
+/// Keys of a block of a block-sparse mask, whose own blocks are multiples of 128.
+pub(super) const fn listed_keys_of(depth: usize) -> usize {
+    if has_query_rows(depth) {
         ROWS
     } else {
         GROUPS * ROWS
     }
 }
 
-/// The columns of dK or dV, of which there are `columns`, that a warpgroup computes.
-pub(super) fn share_of(columns: usize, depth: usize) -> usize {
+/// Stages of dO, of which shared memory has no place for two beside 80 keys of depth 256.
+pub(super) fn stages_of_dout(depth: usize, keys: usize) -> usize {
+    if depth > 192 && keys > ROWS { 1 } else { 2 }
+}
+
+/// The keys of a block of so many that warpgroup `group` has: their scores with all queries of a step, and their rows of dK and dV.
+pub(super) fn keys_of_group(group: usize, keys: usize) -> Range<usize> {
+    group * keys / GROUPS..(group + 1) * keys / GROUPS
+}
+
+/// Whether warpgroups divide the columns of dK and dV, not the keys: where rows of their products are columns, of which each has a multiple of 64. Then operand B is read for all keys at a time, and accumulators
+/// of 80 keys leave no gaps between registers, as those of 40 do. P is exchanged, as dS is.
+pub(super) const fn divides_columns(depth: usize) -> bool {
+    has_query_rows(depth) && depth.is_multiple_of(GROUPS * ROWS)
+}
+
+/// How many keys and columns of dK, or of dV of `columns`, a warpgroup computes.
+pub(super) const fn part_of_gradient(columns: usize, depth: usize, keys: usize) -> [usize; 2] {
     if divides_columns(depth) {
-        columns / GROUPS
+        [keys, columns / GROUPS]
     } else {
-        columns
+        [keys / GROUPS, columns]
     }
+}
+
+/// The keys and columns of dK, or of dV of `columns`, that warpgroup `group` computes.
+pub(super) fn gradient_of_group(
+    group: usize,
+    columns: usize,
+    depth: usize,
+    keys: usize,
+) -> [Range<usize>; 2] {
+    let all = [keys, columns];
+    let sizes = part_of_gradient(columns, depth, keys);
+    [0, 1].map(|dim| {
+        let start = if sizes[dim] < all[dim] {
+            group * sizes[dim]
+        } else {
+            0
+        };
+        start..start + sizes[dim]
+    })
 }
 
 /// The shared layout of K: the columns of a warpgroup's half of dQ are a multiple of the swizzle's width.
 pub(super) fn swizzle_of_keys<T: Element>(depth: usize, queries: usize, rank: u32) -> Nvmma {
     let [_, columns] = half_of_dq(0, depth, queries);
     swizzle::<T>(columns.len(), rank)
-}
-
-/// What a warpgroup computes. Up to depth 128 it owns 64 keys of a block: their scores with all queries of a step, whose P and dS never leave its
-/// registers, and their rows of dK and dV. Beyond, it has the scores of all 64 keys with half of the 64 queries, and half of the columns of dK and dV: P and dS
-/// are exchanged through shared memory.
-pub(super) struct Part {
-    /// The keys, and the queries, of its scores.
-    pub(super) keys: Range<usize>,
-    pub(super) queries: Range<usize>,
-    /// The columns of its gradients.
-    pub(super) of_dk: Range<usize>,
-    pub(super) of_dv: Range<usize>,
-}
-
-impl Part {
-    pub(super) fn of(group: usize, [depth, values]: [usize; 2], queries: usize) -> Part {
-        let share = |all: usize| group * all / GROUPS..(group + 1) * all / GROUPS;
-        if divides_columns(depth) {
-            Part {
-                keys: 0..ROWS,
-                queries: share(queries),
-                of_dk: share(depth),
-                of_dv: share(values),
-            }
-        } else {
-            Part {
-                keys: share(GROUPS * ROWS),
-                queries: 0..queries,
-                of_dk: 0..depth,
-                of_dv: 0..values,
-            }
-        }
-    }
 }

@@ -18,7 +18,6 @@
 
 use tilekit::prelude::*;
 
-use super::part::keys_of;
 use crate::attention::plan::{Mask, SECTION_BYTES, Sizes};
 
 /// How heads are divided into sections, as a launch passes it.
@@ -35,7 +34,13 @@ const MOST_HEADS: usize = 8;
 
 impl Plan {
     /// That of a call. Without a mask all CTAs take the same time, and in any order of terms none waits for another: one head follows the other, as is best for L2.
-    pub(super) fn new(sizes: Sizes, mask: Mask, is_ordered: bool, element_bytes: usize) -> Plan {
+    pub(super) fn new(
+        sizes: Sizes,
+        mask: Mask,
+        is_ordered: bool,
+        block_keys: usize,
+        element_bytes: usize,
+    ) -> Plan {
         let Sizes {
             batch,
             heads,
@@ -44,7 +49,7 @@ impl Plan {
             keys,
             depths: [depth, values],
         } = sizes;
-        let blocks = keys.div_ceil(keys_of(depth));
+        let blocks = keys.div_ceil(block_keys);
         let (is_masked, all) = (!mask.is_full(), (batch * kv_heads).max(1));
         let row_bytes = (depth + values) * element_bytes + depth * size_of::<f32>();
         let head_bytes = heads / kv_heads.max(1) * queries * row_bytes;
@@ -125,6 +130,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::attention::backward::part::keys_of;
 
     #[kernel(warps = 1)]
     fn write_order(to: Ptr<i32>, section: i32, lead: i32, blocks: i32, heads: i32) {
@@ -209,7 +215,7 @@ mod tests {
                 keys: tokens,
                 depths,
             };
-            Plan::new(sizes, mask, is_ordered, 2)
+            Plan::new(sizes, mask, is_ordered, keys_of(depths[0], false), 2)
         };
         let full = Mask::default();
         let causal = Mask {
@@ -220,7 +226,7 @@ mod tests {
         expect(plan(16, 16384, [128, 128], full, false), 1, 128);
         expect(plan(16, 16384, [128, 128], full, true), 2, 128);
         expect(plan(16, 16384, [128, 128], causal, true), 2, 64);
-        expect(plan(16, 16384, [192, 128], causal, true), 1, 128);
+        expect(plan(16, 16384, [192, 128], causal, true), 1, 86);
         expect(plan(64, 4096, [128, 128], causal, false), 8, 32);
         expect(plan(128, 2048, [128, 128], causal, true), 8, 8);
         expect(plan(32, 16384, [64, 64], causal, true), 4, 64);

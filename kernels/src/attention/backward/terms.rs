@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::block::{Block, Member, Step};
-use super::part::{GROUPS, divides_columns};
+use super::part::{GROUPS, has_query_rows};
 use super::walk::Walk;
 
 /// Warps that add terms of dQ from shared memory.
@@ -46,7 +46,7 @@ impl Terms {
     pub(super) fn alloc(depth: usize, queries: usize, is_ordered: bool) -> Pipeline<Terms> {
         let stages = if is_ordered { ADDERS } else { 1 };
         // Beyond depth 128 shared memory has no place for two.
-        let buffers = if divides_columns(depth) { 1 } else { stages };
+        let buffers = if has_query_rows(depth) { 1 } else { stages };
         let half = queries * depth / GROUPS;
         let terms = Terms {
             halves: Smem::<f32>::alloc([buffers, half], Swizzled::plain([1, 0])),

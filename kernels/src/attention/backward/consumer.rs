@@ -1,0 +1,225 @@
+//! The consumer warpgroups of the backward pass, which multiply all blocks of queries with the CTA's block of keys: their loop, and what steps of all depths share.
+
+use std::ops::Range;
+
+use tilekit::prelude::*;
+
+use super::block::{Block, Member, Step, Tiles};
+use super::part::{has_query_rows, in_order_of_threads, keys_of_group, part_of_gradient};
+use super::terms::acquire;
+use super::walk::Walk;
+use crate::attention::dropout::{Corner, Drops};
+use crate::attention::mainloop::problem::ROWS;
+use crate::attention::modifier::{Differentiable, Modifier, Place};
+
+/// A consumer warpgroup.
+#[derive(Clone, Copy)]
+pub(super) struct Consumer<T, W: Walk> {
+    pub(super) block: Block<W>,
+    pub(super) tiles: Tiles<T>,
+    pub(super) group: usize,
+    /// The accumulator of dQ.
+    pub(super) sums: Ptr<f32>,
+    /// Elements of a row of Q and K, and of V.
+    pub(super) depths: [usize; 2],
+    pub(super) log2_scale: Scalar<f32>,
+    pub(super) drops: Drops,
+}
+
+/// A step of a query head.
+#[derive(Clone, Copy)]
+pub(super) struct At<W: Walk> {
+    pub(super) member: Member<W>,
+    pub(super) step: Step,
+    /// Whether its scores are masked.
+    pub(super) is_masked: bool,
+}
+
+/// The values that the loop over blocks of queries carries.
+#[derive(Aggregate)]
+pub(super) struct Sums {
+    pub(super) dk: Accumulator<f32>,
+    pub(super) dv: Accumulator<f32>,
+    /// If ordered: the half of a block to which the preceding step added, whose counter is not increased yet.
+    pub(super) added: Scalar<i32>,
+}
+
+impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
+    /// The keys of this warpgroup in the block.
+    pub(super) fn keys(self) -> Range<usize> {
+        keys_of_group(self.group, self.block.walk.keys().block[1])
+    }
+
+    /// Whether the consumers order the terms of dQ themselves.
+    pub(super) fn orders(self) -> bool {
+        self.block.is_ordered && self.tiles.dq.is_none()
+    }
+
+    /// dK and dV: not scaled, and their products are in flight.
+    #[device]
+    pub(super) fn gradients(self) -> Sums {
+        let Consumer { block, tiles, .. } = self;
+        let edges = block.edges(self.group);
+        // Three copies of a step that reads positions, or that waits for its turn, spill: what they share takes registers in all. With dropout they are faster nevertheless.
+        let masks_all = (W::Modifier::READS_PLACE || self.orders()) && !W::Modifier::DROPS;
+        tiles.keys_full.wait(0);
+        let [depth, values] = self.depths;
+        let mut sums = Sums {
+            dk: self.zeros_of(depth),
+            dv: self.zeros_of(values),
+            added: scalar(0),
+        };
+        for member in range(0, block.members()) {
+            let member = block.member(member);
+            let [first, end] = block.steps(member);
+            if masks_all {
+                for number in range(first, end) {
+                    sums = self.step(member, number, true, sums);
+                }
+            } else {
+                let [from, to] = block.unmasked(member, edges);
+                if W::HAS_TWO_EDGES || !block.is_ordered {
+                    for number in range(first, from) {
+                        sums = self.step(member, number, true, sums);
+                    }
+                }
+                for number in range(from, to) {
+                    sums = self.step(member, number, false, sums);
+                }
+                if W::HAS_TWO_EDGES || block.is_ordered {
+                    for number in range(to, end) {
+                        sums = self.step(member, number, true, sums);
+                    }
+                }
+            }
+        }
+        if self.orders() {
+            if block.has_steps() {
+                block.pass_turn(sums.added);
+            }
+        }
+        sums
+    }
+
+    /// The accumulator of dK or dV, of so many columns: transposed where rows of scores are queries.
+    #[device]
+    fn zeros_of(self, columns: usize) -> Accumulator<f32> {
+        let depth = self.depths[0];
+        let [keys, columns] = part_of_gradient(columns, depth, self.block.walk.keys().block[1]);
+        let [rows, columns] = if has_query_rows(depth) {
+            [columns, keys]
+        } else {
+            [keys, columns]
+        };
+        Accumulator::zeros([rows, columns], Wgmma::new([4, 1], [64, columns, 16]))
+    }
+
+    #[device]
+    fn step(self, member: Member<W>, number: Scalar<i32>, is_masked: bool, sums: Sums) -> Sums {
+        let at = At {
+            member,
+            step: self.block.step(member, number),
+            is_masked,
+        };
+        if has_query_rows(self.depths[0]) {
+            self.step_by_queries(at, sums)
+        } else {
+            self.step_by_keys(at, sums)
+        }
+    }
+
+    /// P, from scores, and from LSE of their queries; and the derivatives of the scores, where they are not 1.
+    #[device]
+    pub(super) fn weights(
+        self,
+        at: At<W>,
+        place: Place,
+        scores: Tensor<f32>,
+        sum: impl FnOnce() -> Tensor<f32>,
+    ) -> (Tensor<f32>, Option<Tensor<f32>>) {
+        let s = W::Modifier::scores(scores, place);
+        let sum = sum();
+        let slopes = W::Modifier::slopes(s);
+        let s = if at.is_masked {
+            select(
+                self.block.sees(at.member, at.step, place),
+                s,
+                f32::NEG_INFINITY,
+            )
+        } else {
+            s
+        };
+        (fma(s, self.log2_scale, -sum).exp2(), slopes)
+    }
+
+    /// With dropout, P with the signs of dropped weights changed: weights are not negative, so their signs say which are kept, and take no registers. A weight of 0 has no part in
+    /// any gradient.
+    #[device]
+    pub(super) fn signed(self, p: Tensor<f32>, shape: [usize; 2], at: At<W>) -> Tensor<f32> {
+        if W::Modifier::DROPS {
+            let corner = Corner {
+                sequence: self.block.at.sequence,
+                head: at.member.head,
+                query: at.step.block * self.block.queries(),
+                key: self.block.at.first + self.keys().start,
+                rows_are_keys: !has_query_rows(self.depths[0]),
+            };
+            let kept = self.drops.kept(p, shape, corner);
+            select(kept, p, -p)
+        } else {
+            p
+        }
+    }
+
+    /// What `signed` says that dO is multiplied by.
+    #[device]
+    pub(super) fn kept(self, signed: Tensor<f32>) -> Tensor<f32> {
+        if W::Modifier::DROPS {
+            maximum(signed * self.drops.factor(), 0.0)
+        } else {
+            signed
+        }
+    }
+
+    /// dS, of P as [`signed`](Consumer::signed) has it, dP, delta, and the derivatives of the scores.
+    #[device]
+    pub(super) fn gradient_of_scores(
+        self,
+        signed: Tensor<f32>,
+        dp: Tensor<f32>,
+        delta: Tensor<f32>,
+        slopes: Option<Tensor<f32>>,
+    ) -> Tensor<f32> {
+        let (p, dp) = if W::Modifier::DROPS {
+            let dp = select(signed > 0.0, dp * self.drops.factor(), 0.0);
+            (signed.abs(), dp)
+        } else {
+            (signed, dp)
+        };
+        let p = slopes.map_or(p, |slopes| p * slopes);
+        p * (dp - delta)
+    }
+    /// Adds terms of dQ, `[ROWS, columns]`: columns from `number · columns` on of half `half_block` of a block.
+    #[device]
+    pub(super) fn add(
+        self,
+        half_block: Scalar<i32>,
+        step: Step,
+        number: usize,
+        dq: Tensor<f32>,
+        half: usize,
+    ) {
+        let columns = dq.shape()[1] as usize;
+        let dq = in_order_of_threads(dq, columns);
+        if let Some(terms) = self.tiles.dq.map(|terms| terms[self.group]) {
+            let stage = acquire(terms, step.fill);
+            stage.tiles.store(dq);
+            terms.commit(stage);
+        } else {
+            let first = half_block.cast::<i64>() * (ROWS * half) as i64;
+            let to = self.sums + (first + (number * ROWS * columns) as i64);
+            let to = to.at(arange(0..ROWS * columns, dq.layout()));
+            to.relaxed().atomic_add(dq);
+        }
+    }
+}
