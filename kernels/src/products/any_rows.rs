@@ -7,8 +7,12 @@ use tilekit::prelude::*;
 
 use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
-use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth};
-use super::form::{Form, Side};
+use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf};
+use super::form::{Form, Side, swizzle_of};
+
+/// Elements along K of a step: of 128 bytes of 16-bit elements, or half of that.
+pub(super) const DEEP: usize = 64;
+const SHALLOW: usize = 32;
 
 /// A tile of [`any_rows`]: `[groups * 64, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,9 +23,23 @@ pub struct AnyTile {
     pub columns: usize,
     /// Elements of which lines of A, of B and of C begin and end at multiples: 1, 2, 4 or 8. They are loaded and stored so many at a time.
     pub units: [usize; 3],
+    /// Elements along K of a step.
+    pub depth: usize,
 }
 
 impl AnyTile {
+    /// Such a tile of a product with so many elements along K, whose lines have these units. Of 32 or fewer one step of 32 takes half of the loads and stores of one of 64, of which
+    /// half would be zeros.
+    #[must_use]
+    pub(super) fn fitted(self, units: [usize; 3], k: usize) -> Self {
+        let depth = if k <= SHALLOW { SHALLOW } else { DEEP };
+        AnyTile {
+            units,
+            depth,
+            ..self
+        }
+    }
+
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
         [self.groups * INSTRUCTION_ROWS, self.columns]
@@ -42,8 +60,13 @@ impl fmt::Display for AnyTile {
             groups,
             columns,
             units: [a, b, c],
+            depth,
         } = self;
-        write!(f, "{groups}x{columns}+{a}+{b}+{c}")
+        write!(f, "{groups}x{columns}+{a}+{b}+{c}")?;
+        match *depth {
+            DEEP => Ok(()),
+            depth => write!(f, "+by{depth}"),
+        }
     }
 }
 
@@ -66,6 +89,8 @@ pub(super) struct Lines<T: Operand> {
     pub(super) k: Scalar<i32>,
     pub(super) side: Side,
     pub(super) unit: usize,
+    /// Elements along K of a step.
+    pub(super) depth: usize,
     /// Rows of a tile, and warps that load them.
     pub(super) of_tile: usize,
     pub(super) warps: usize,
@@ -74,9 +99,9 @@ pub(super) struct Lines<T: Operand> {
 impl<T: Operand> Lines<T> {
     fn block(self) -> [usize; 2] {
         if self.side.is_mn_major {
-            [depth::<T>(), self.of_tile]
+            [self.depth, self.of_tile]
         } else {
-            [self.of_tile, depth::<T>()]
+            [self.of_tile, self.depth]
         }
     }
 
@@ -85,7 +110,7 @@ impl<T: Operand> Lines<T> {
     fn access(self, step: Scalar<i32>) -> Access<Pointers<T::Bits>> {
         let [outer, inner] = self.block();
         let layout = lines(self.block(), self.unit, self.warps);
-        let along_k = step * depth::<T>();
+        let along_k = step * self.depth;
         let (from, to) = if self.side.is_mn_major {
             ([along_k, self.first], [self.k, self.rows])
         } else {
@@ -117,14 +142,14 @@ impl<T: Operand> Lines<T> {
     #[track_caller]
     pub(super) fn alloc_stages(self, stages: usize) -> Smem<T::Bits> {
         let [outer, inner] = self.block();
-        let swizzle = self.side.swizzle::<T>(self.of_tile);
-        Smem::alloc([stages, outer, inner], swizzle)
+        Smem::alloc([stages, outer, inner], swizzle_of::<T>(inner))
     }
 
     /// Where that lies in shared memory.
     #[track_caller]
     fn alloc(self) -> Smem<T::Bits> {
-        Smem::alloc(self.block(), self.side.swizzle::<T>(self.of_tile))
+        let block = self.block();
+        Smem::alloc(block, swizzle_of::<T>(block[1]))
     }
 
     /// The same as `[rows, K]`, for the tensor cores.
@@ -163,6 +188,7 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         groups,
         columns,
         units: [of_a, of_b, of_c],
+        depth,
     } = form.tile;
     let ([rows, _], warps) = (form.tile.shape(), 4 * groups);
     let [row, column] = [program_id(0) * rows, program_id(1) * columns];
@@ -180,6 +206,7 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         k,
         side: form.sides[0],
         unit: of_a,
+        depth,
         of_tile: rows,
         warps,
     };
@@ -192,11 +219,12 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         k,
         side: form.sides[1],
         unit: of_b,
+        depth,
         of_tile: columns,
         warps,
     };
     let (tile_a, tile_b) = (a.alloc(), b.alloc());
-    let steps = steps_along(k, depth::<T>());
+    let steps = steps_along(k, depth);
     let sums = Wgmma::new(
         [warps as u32, 1],
         [64, columns as u32, (32 / size_of::<T>()) as u32],

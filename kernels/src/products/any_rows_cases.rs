@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::any_rows::{AnyTile, any_rows};
+use super::any_rows::{AnyTile, DEEP, any_rows};
 use super::cases::tolerance;
 use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
@@ -31,8 +31,10 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
     let tile = AnyTile {
         groups: case.size("groups"),
         columns: case.size("columns"),
-        units: [of_a[1], of_b[1], n].map(unit_of),
+        units: [1; 3],
+        depth: DEEP,
     };
+    let tile = tile.fitted([of_a[1], of_b[1], n].map(unit_of), k);
     let form = Form {
         sides,
         ..Form::new(tile, Plain)
@@ -67,13 +69,13 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
 
 /// Rows of odd lengths and of lengths that have units of 2, 4 and 8; one step along K and several.
 #[case(sizes(
-    m = [65, 1, 64, 130, 200, 66],
-    n = [33, 1, 70, 129, 132, 136],
-    k = [27, 1, 200, 130, 131, 66],
-    groups = [1, 1, 1, 2, 2, 1],
-    columns = [32, 64, 64, 128, 64, 128],
-    along_m = [0, 0, 0, 0, 1, 1],
-    along_n = [0, 0, 0, 0, 0, 1]
+    m = [65, 1, 64, 130, 200, 66, 129, 70],
+    n = [33, 1, 70, 129, 132, 136, 134, 33],
+    k = [27, 1, 200, 130, 131, 66, 21, 32],
+    groups = [1, 1, 1, 2, 2, 1, 2, 1],
+    columns = [32, 64, 64, 128, 64, 128, 128, 64],
+    along_m = [0, 0, 0, 0, 1, 1, 0, 1],
+    along_n = [0, 0, 0, 0, 0, 1, 0, 1]
 ))]
 fn product_any_rows_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)

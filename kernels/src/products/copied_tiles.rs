@@ -112,6 +112,7 @@ pub fn copied_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         k,
         side: form.sides[0],
         unit,
+        depth: depth::<T>(),
         of_tile,
         warps: copiers,
     };

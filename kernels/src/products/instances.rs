@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::any_rows::AnyTile;
+use super::any_rows::{AnyTile, DEEP};
 use super::cluster_tiles::{ClusterTile, TILES};
 use super::copied_tiles::CopiedTile;
 use super::dense::ManyTile;
@@ -218,6 +218,7 @@ pub const INSTANCES: [Instance; MAPPED_LAST + COPIED.len()] = {
             groups,
             columns,
             units: [1; 3],
+            depth: DEEP,
         });
         at += 1;
     }
@@ -325,7 +326,7 @@ impl Instance {
             }
             Instance::Any(tile) => {
                 let Loose { units, .. } = need.loose?;
-                Some(Instance::Any(AnyTile { units, ..tile }))
+                Some(Instance::Any(tile.fitted(units, need.size[2])))
             }
         }
     }
