@@ -43,6 +43,9 @@ fn memory_microseconds(need: &Need, l2_bytes: f64) -> f64 {
     (need.bytes() / 3.3e6).max(lines(need) * l2_bytes / 10.5e6) + 2.25
 }
 
+/// [`lines`] of rows that begin at multiples of 32 bytes.
+const HALF_LINES: f64 = 1.54;
+
 /// How much longer a multiprocessor gets its stages than if all rows began at lines.
 fn lines(need: &Need) -> f64 {
     // Copies of rows that begin anywhere have pitches of 16 bytes.
@@ -50,16 +53,29 @@ fn lines(need: &Need) -> f64 {
     if pitch.is_multiple_of(STAGE_BYTES) {
         1.0
     } else if pitch.is_multiple_of(32) {
-        1.54
+        HALF_LINES
     } else {
         2.06
     }
 }
 
-/// What pairs of CTAs take beside what the model says of them: they gain where L2 is asked for two lines a row, and nowhere else.
-fn of_pairs(ctas: usize, need: &Need) -> f64 {
+/// The share of [`lines`] that counts for programs of many tiles without pairs, by what 5166 x 952 x 8720, 15342 x 912 x 3104 and 1163 x 4624 x 1760 took.
+fn repeated(ctas: usize, need: &Need) -> f64 {
+    if ctas == 1 && lines(need) == HALF_LINES {
+        1.25 / HALF_LINES
+    } else {
+        1.0
+    }
+}
+
+/// What pairs of CTAs take beside what the model says of them: they gain where L2 is asked for two lines a row, and nowhere else. Pairs of 256x160 save a fifth of the bytes: for rows that
+/// begin at multiples of 32 bytes too little to gain by it.
+fn of_pairs([rows, columns]: [usize; 2], ctas: usize, need: &Need) -> f64 {
+    let is_little = 5 * columns / 2 < rows + columns;
     if ctas == 1 {
         1.0
+    } else if lines(need) == HALF_LINES && is_little {
+        1.01
     } else if lines(need) > 1.0 {
         0.98
     } else {
@@ -89,11 +105,14 @@ pub(super) fn many_microseconds(
     let end = 400.0 + 1270.0 * area / 32768.0;
     let cycles = 12000.0 + waves as f64 * (steps * step + end);
     let use_in_wave = steps * area / 32.0 / (steps * step + end);
-    let share = use_in_wave * programs as f64 / MULTIPROCESSORS as f64;
+    let in_use = use_in_wave * programs as f64 / MULTIPROCESSORS as f64;
     let l2_bytes = tiles as f64 * steps * stage;
-    // Loads of the next tile overlap with the end of this one: the longer of the two counts.
-    let memory = memory_microseconds(need, l2_bytes) + 3.4;
-    let time = of_pairs(ctas, need) * (cycles / clock(share)).max(memory);
+    // Loads of the next tile overlap with the end of this one: the longer of the two counts. Nothing overlaps with the end of the last one, which is short of a small tile; but memory takes results of
+    // small tiles slower.
+    let share = (area / 32768.0).min(1.0);
+    let small = 0.25 * (1.0 / share - 1.0) * need.bytes() / 3.3e6;
+    let memory = memory_microseconds(need, repeated(ctas, need) * l2_bytes) + small + 3.4 * share;
+    let time = of_pairs(tile, ctas, need) * (cycles / clock(in_use)).max(memory);
     // TMA loads of boxes that are mostly outside of a matrix are slow: 128x128 for 16 columns took twice as long.
     let is_mostly_outside = 2 * m < tile[0] || 2 * n < tile[1];
     if is_mostly_outside { 2.0 * time } else { time }
@@ -116,11 +135,13 @@ pub(super) fn wave_microseconds(
         .max(258.0)
         .max(lines(need) * stage / 106.0);
     let of_wave = steps * step + 780.0 + area * 0.165;
-    let cycles = 3400.0 + waves * of_wave;
+    // CTAs of the waves after the first begin their rings anew.
+    let cycles = 3400.0 + waves * of_wave + (waves - 1.0) * 1500.0;
     let share = steps * area / 32.0 / of_wave * all as f64 / (waves * MULTIPROCESSORS as f64);
     let l2_bytes = all as f64 * steps * stage;
     let memory = memory_microseconds(need, l2_bytes);
-    let time = of_pairs(ctas, need) * together(cycles / clock(share).min(1.85e3), memory);
+    let time =
+        of_pairs([rows, columns], ctas, need) * together(cycles / clock(share).min(1.85e3), memory);
     let is_mostly_outside = 2 * m < rows || 2 * n < columns;
     if is_mostly_outside { 2.0 * time } else { time }
 }
@@ -213,7 +234,7 @@ pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need
     let cycles = 1420.0 + each as f64 * step + exchange;
     let l2_bytes = (tiles * parts * each) as f64 * stage;
     let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
-    of_pairs(ctas, need) * together(cycles / 1.8e3, memory)
+    of_pairs([rows, columns], ctas, need) * together(cycles / 1.8e3, memory)
 }
 
 /// Cycles of a step of 32 along K of a tile of three products: those of the tensor cores, of which each of two warpgroups has half while the other splits A and adds, what a warpgroup takes for that
@@ -306,8 +327,7 @@ pub(super) fn any_microseconds(tile: AnyTile, grid: [usize; 3], need: &Need) -> 
     let (steps, all) = (need.steps() as f64, grid.iter().product::<usize>());
     // Instructions of warps that load or store so many elements.
     let accesses = |elements: usize, unit: usize| elements as f64 / (32 * unit) as f64;
-    let depth = STAGE_BYTES / need.element_bytes[0];
-    let loads = accesses(rows * depth, of_a) + accesses(columns * depth, of_b);
+    let loads = accesses(rows * tile.depth, of_a) + accesses(columns * tile.depth, of_b);
     let stores = accesses(rows * columns, of_c);
     let at_a_time = tile.resident() * MULTIPROCESSORS;
     let waves = all.div_ceil(at_a_time) as f64;
