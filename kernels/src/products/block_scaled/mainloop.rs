@@ -138,13 +138,11 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
         Accumulator::zeros([INSTRUCTION_ROWS, self.tile.width], self.layout())
     }
 
-    /// The products of a part.
+    /// Starts the products of a part, where warpgroups take turns in its own.
     #[track_caller]
-    fn multiply(self, stage: Factors<T>, group: usize, part: [usize; 2]) -> Tensor<f32> {
+    fn start_part(self, stage: Factors<T>, group: usize, part: [usize; 2]) -> Accumulator<f32> {
         let Some(turns) = self.turns else {
-            return self
-                .start(self.blank(), stage, group, part, 0..BLOCK)
-                .wait_all();
+            return self.start(self.blank(), stage, group, part, 0..BLOCK);
         };
         turns.wait(group);
         // Where each commit group ends along K; the turn is passed when all but the last have completed.
@@ -162,7 +160,13 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
             product = product.wait(1);
         }
         turns.pass(group);
-        product.wait_all()
+        product
+    }
+
+    /// The products of a part.
+    #[track_caller]
+    fn multiply(self, stage: Factors<T>, group: usize, part: [usize; 2]) -> Tensor<f32> {
+        self.start_part(stage, group, part).wait_all()
     }
 
     /// The same in a basic block of its own: ptxas would begin the product before the sums of the part before have been added, for which there are no
@@ -233,18 +237,19 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
         }
     }
 
-    /// The products of a step: those of the last part, and those of the parts before added to the sums.
+    /// The products of a step whose first part has been started: those of the last part, and those of the parts before added to the sums.
     #[track_caller]
     fn all_but_last(
         self,
         sums: &mut [Tensor<f32>],
+        first: Accumulator<f32>,
         stage: Factors<T>,
         group: usize,
         (of_rows, of_blocks): (&[Tensor<f32>], &[Scalar<f32>]),
         opaque: Scalar<i32>,
     ) -> Tensor<f32> {
         let parts = self.tile.parts();
-        let mut products = self.multiply(stage, group, parts[0]);
+        let mut products = first.wait_all();
         for (before, &part) in parts[1..].iter().enumerate() {
             self.add_part(sums, before, products, (of_rows, of_blocks));
             products = self.multiply_apart(stage, group, part, opaque);
@@ -280,7 +285,8 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
         blocks: BlockScales,
         column: Scalar<i32>,
     ) -> (Sums, PipelineState) {
-        let last = self.tile.parts().len() - 1;
+        let parts = self.tile.parts();
+        let last = parts.len() - 1;
         let places = blocks.of_tile(column, self.tile);
         let mut sums = self.zeros();
         let mut of_blocks = blocks.load(&places, scalar(0));
@@ -288,17 +294,21 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
         let mut of_rows = self.scales_of_rows(stage.tiles, group);
         for step in range(1, self.steps) {
             let scales = (&of_rows[..], &of_blocks[..]);
-            let products = self.all_but_last(&mut sums, stage.tiles, group, scales, blocks.n);
+            let first = self.start_part(stage.tiles, group, parts[0]);
+            // While the tensor cores multiply: behind the product, its additions would wait for L2.
+            let next_blocks = blocks.load(&places, step);
+            let products =
+                self.all_but_last(&mut sums, first, stage.tiles, group, scales, blocks.n);
             let next = self.pipeline.consumer_release(stage).advance();
             // What the next product needs is there before this one is added, so that it follows at once.
             stage = self.pipeline.consumer_wait(next);
             let next_rows = self.scales_of_rows(stage.tiles, group);
-            let next_blocks = blocks.load(&places, step);
             self.add_part(&mut sums, last, products, scales);
             (of_rows, of_blocks) = (next_rows, next_blocks);
         }
         let scales = (&of_rows[..], &of_blocks[..]);
-        let products = self.all_but_last(&mut sums, stage.tiles, group, scales, blocks.n);
+        let first = self.start_part(stage.tiles, group, parts[0]);
+        let products = self.all_but_last(&mut sums, first, stage.tiles, group, scales, blocks.n);
         let at = self.pipeline.consumer_release(stage).advance();
         self.add_part(&mut sums, last, products, scales);
         (sums, at)
