@@ -53,6 +53,7 @@ mod gather;
 mod global;
 mod guards;
 mod histogram;
+mod in_place;
 mod indexed;
 mod inline;
 mod integer;
@@ -450,6 +451,7 @@ impl<'f> Emitter<'f> {
     }
 
     fn finish(mut self) -> Module {
+        in_place::begin_in_place(&mut self.code);
         tidy::remove_unused(&mut self.code);
         sink::sink_into_cold(&mut self.code);
         // Before guards become branches: they tell what the first lane does alone.
