@@ -109,6 +109,9 @@ impl<T: Element> Accumulator<T> {
     }
 
     /// An accumulator with the elements of a tensor, whose layout is a `Wgmma`.
+    ///
+    /// A product that counts them as zero, by [`mma_if`](Accumulator::mma_if) with `scalar(false)`, begins in the tensor's registers where that is read no more. So ptxas cannot start it ahead of
+    /// what reads the tensor, for which there may be no registers.
     #[inline]
     #[track_caller]
     pub fn from_tensor(init: Tensor<T>) -> Self {

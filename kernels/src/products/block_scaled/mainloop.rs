@@ -110,7 +110,7 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
         Wgmma::new([4, 1], [INSTRUCTION_ROWS, self.tile.width, 32])
     }
 
-    /// Starts the products of `depth` along K of one part of a warpgroup's rows and columns.
+    /// Starts the products of `depth` along K of one part of a warpgroup's rows and columns, from zero where `depth` begins at 0.
     #[track_caller]
     fn start(
         self,
@@ -128,21 +128,29 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
             _ => stage.b,
         };
         let b = b.slice(0, column..column + self.tile.width);
+        let adds = scalar(depth.start > 0);
         if depth == (0..BLOCK) {
-            return sums.mma(a, b.transpose());
+            return sums.mma_if(adds, a, b.transpose());
         }
-        sums.mma(a.slice(1, depth.clone()), b.slice(1, depth).transpose())
+        let [a, b] = [a, b].map(|tile| tile.slice(1, depth.clone()));
+        sums.mma_if(adds, a, b.transpose())
     }
 
     fn blank(self) -> Accumulator<f32> {
         Accumulator::zeros([INSTRUCTION_ROWS, self.tile.width], self.layout())
     }
 
-    /// Starts the products of a part, where warpgroups take turns in its own.
+    /// Starts the products of a part in these registers, where warpgroups take turns in the turn of its own.
     #[track_caller]
-    fn start_part(self, stage: Factors<T>, group: usize, part: [usize; 2]) -> Accumulator<f32> {
+    fn start_part(
+        self,
+        over: Accumulator<f32>,
+        stage: Factors<T>,
+        group: usize,
+        part: [usize; 2],
+    ) -> Accumulator<f32> {
         let Some(turns) = self.turns else {
-            return self.start(self.blank(), stage, group, part, 0..BLOCK);
+            return self.start(over, stage, group, part, 0..BLOCK);
         };
         turns.wait(group);
         // Where each commit group ends along K; the turn is passed when all but the last have completed.
@@ -151,7 +159,7 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
             Overlap::Turns(96) => &[64, 96, BLOCK],
             _ => &[BLOCK],
         };
-        let (mut product, mut first) = (self.blank(), 0);
+        let (mut product, mut first) = (over, 0);
         for &end in ends {
             product = self.start(product, stage, group, part, first..end);
             first = end;
@@ -161,29 +169,6 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
         }
         turns.pass(group);
         product
-    }
-
-    /// The products of a part.
-    #[track_caller]
-    fn multiply(self, stage: Factors<T>, group: usize, part: [usize; 2]) -> Tensor<f32> {
-        self.start_part(stage, group, part).wait_all()
-    }
-
-    /// The same in a basic block of its own: ptxas would begin the product before the sums of the part before have been added, for which there are no
-    /// registers. There always are steps where it is called.
-    #[device]
-    fn multiply_apart(
-        self,
-        stage: Factors<T>,
-        group: usize,
-        part: [usize; 2],
-        opaque: Scalar<i32>,
-    ) -> Tensor<f32> {
-        let mut products = zeros([INSTRUCTION_ROWS, self.tile.width], self.layout());
-        if opaque > 0 {
-            products = self.multiply(stage, group, part);
-        }
-        products
     }
 
     /// Scales of rows of A, 64 at a time.
@@ -245,14 +230,15 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
         first: Accumulator<f32>,
         stage: Factors<T>,
         group: usize,
-        (of_rows, of_blocks): (&[Tensor<f32>], &[Scalar<f32>]),
-        opaque: Scalar<i32>,
+        scales: (&[Tensor<f32>], &[Scalar<f32>]),
     ) -> Tensor<f32> {
         let parts = self.tile.parts();
         let mut products = first.wait_all();
         for (before, &part) in parts[1..].iter().enumerate() {
-            self.add_part(sums, before, products, (of_rows, of_blocks));
-            products = self.multiply_apart(stage, group, part, opaque);
+            self.add_part(sums, before, products, scales);
+            // In the registers of the part before, so that ptxas starts it when that has been added: there are none for both.
+            let over = Accumulator::from_tensor(products);
+            products = self.start_part(over, stage, group, part).wait_all();
         }
         products
     }
@@ -294,11 +280,10 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
         let mut of_rows = self.scales_of_rows(stage.tiles, group);
         for step in range(1, self.steps) {
             let scales = (&of_rows[..], &of_blocks[..]);
-            let first = self.start_part(stage.tiles, group, parts[0]);
+            let first = self.start_part(self.blank(), stage.tiles, group, parts[0]);
             // While the tensor cores multiply: behind the product, its additions would wait for L2.
             let next_blocks = blocks.load(&places, step);
-            let products =
-                self.all_but_last(&mut sums, first, stage.tiles, group, scales, blocks.n);
+            let products = self.all_but_last(&mut sums, first, stage.tiles, group, scales);
             let next = self.pipeline.consumer_release(stage).advance();
             // What the next product needs is there before this one is added, so that it follows at once.
             stage = self.pipeline.consumer_wait(next);
@@ -307,8 +292,8 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
             (of_rows, of_blocks) = (next_rows, next_blocks);
         }
         let scales = (&of_rows[..], &of_blocks[..]);
-        let first = self.start_part(stage.tiles, group, parts[0]);
-        let products = self.all_but_last(&mut sums, first, stage.tiles, group, scales, blocks.n);
+        let first = self.start_part(self.blank(), stage.tiles, group, parts[0]);
+        let products = self.all_but_last(&mut sums, first, stage.tiles, group, scales);
         let at = self.pipeline.consumer_release(stage).advance();
         self.add_part(&mut sums, last, products, scales);
         (sums, at)
@@ -363,7 +348,9 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
                 .expect("rows of B have scales")
                 .reshape([columns]);
             let of_columns = of_columns.load(Slice::new(0, self.layout())).expand_dims(0);
-            let products = self.multiply(tiles, group, [0, 0]);
+            let products = self
+                .start_part(self.blank(), tiles, group, [0, 0])
+                .wait_all();
             at = self.pipeline.consumer_release(stage).advance();
             sums = products.fma(of_rows * of_columns, sums);
         }
