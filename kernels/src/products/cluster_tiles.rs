@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 
 use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
-use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
+use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, depth, unit};
 use super::form::Form;
 
 /// A tile of [`cluster_tiles`]: `[groups * 64, columns]`, beside others of its cluster.
@@ -78,6 +78,18 @@ impl ClusterTile {
         let size = if self.turned { [n, m] } else { [m, n] };
         let clusters = |axis: usize| size[axis].div_ceil(self.shape()[axis] * self.along[axis]);
         [clusters(0) * self.ctas(), clusters(1)]
+    }
+
+    /// The same with as many of its stages as shared memory has room for beside results of so many bytes.
+    pub(crate) fn fitted(self, result_bytes: usize) -> Self {
+        let [rows, columns] = self.shape();
+        // What sums of 16 columns become rows through, and mbarriers.
+        let others = rows * 16 * result_bytes + 1024;
+        let room = tilekit::target::SM_90A.cta.shared_bytes as usize - others;
+        ClusterTile {
+            stages: self.stages.min(room / ((rows + columns) * STAGE_BYTES)),
+            ..self
+        }
     }
 
     /// CTAs of a cluster.
@@ -224,5 +236,34 @@ fn load_share<T: Operand>(
         let shares = tile.reinterpret::<T>([count, rows, depth::<T>()], map.layout());
         let to_all = map.copy().multicast(mask);
         to_all.load([first + share * rows, along_k], shares.index(share), full);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::products::epilogue::Plain;
+
+    /// The first error of the tiles, compiled for operands of `T` and results of `O`.
+    fn errors<T: Operand, O: ResultOf<T>>() -> Vec<String> {
+        let compiler = Compiler::default();
+        let compiled = TILES.map(|tile| {
+            let tile = tile.fitted(size_of::<O>());
+            let form = Form::new(tile, Plain);
+            let compiled = fixed(cluster_tiles::<T, O, Plain>, form).compile(&compiler);
+            compiled.err().map(|error| format!("{tile}: {error}"))
+        });
+        compiled.into_iter().flatten().collect()
+    }
+
+    /// Beside stages lies what sums become rows through, which takes more of results of 4 bytes.
+    #[test]
+    fn tiles_fit_shared_memory_beside_results_of_4_bytes() {
+        let all = [
+            errors::<bf16, f32>(),
+            errors::<f32, f32>(),
+            errors::<i8, i32>(),
+        ];
+        assert_eq!(all.concat(), Vec::<String>::new());
     }
 }

@@ -306,9 +306,10 @@ impl Instance {
                 let is_able = need.batches == 1 && takes(tile.shape(), tile.ctas);
                 is_able.then_some(self)
             }
-            Instance::Cluster(_) => {
+            Instance::Cluster(tile) => {
                 let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
-                is_along_k.then_some(self)
+                let tile = tile.fitted(need.element_bytes[1]);
+                is_along_k.then_some(Instance::Cluster(tile))
             }
             Instance::PreciseParts(_) => (need.batches == 1).then_some(self),
             Instance::Copied(tile) => {

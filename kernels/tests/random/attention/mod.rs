@@ -159,7 +159,10 @@ fn check<T: Operand + Number>(count: u32) {
         // Where dP and its weighted mean are nearly the same, what is left of them is what the output was rounded by.
         let [_, columns] = problem.call.depths;
         let of_delta = T::ROUNDING * problem.call.scale() * (columns as f64).sqrt();
-        let of_delta = [of_delta, of_delta, 0.0];
+        // A key has that of all queries that see it: where keys are few, of many.
+        let [queries, keys] = problem.call.tokens.map(|tokens| tokens as f64);
+        let of_key = (queries * problem.call.group as f64 / keys.max(1.0)).sqrt();
+        let of_delta = [of_delta, of_delta * of_key.max(1.0), 0.0];
         for (at, name) in ["dq", "dk", "dv"].into_iter().enumerate() {
             let found = problem.gradients[at].numbers();
             near_in_rows(
