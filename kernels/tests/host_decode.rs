@@ -234,6 +234,40 @@ fn splits_of_a_long_cache_are_merged() {
     }
 }
 
+/// Found by random calls: an entry behind the table was read.
+#[test]
+fn lengths_that_no_sequence_has_count_as_the_nearest_without_a_check() {
+    const DEPTH: usize = 64;
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let rows = Buffer::from_slice(&device, &numbers(4 * 32 * DEPTH, 1)).unwrap();
+    let rows = rows.view([4, 1, 32, DEPTH]);
+    let table = Buffer::from_slice(&device, &[3, 1, 0, 2]).unwrap();
+    let q = Buffer::from_slice(&device, &numbers(2 * 4 * DEPTH, 3)).unwrap();
+    let q = q.view([2, 4, 1, DEPTH]);
+    let decode = |lengths: [i32; 2]| {
+        let lengths = Buffer::from_slice(&device, &lengths).unwrap();
+        let cache = Cache {
+            keys: &rows,
+            values: &rows,
+            lengths: &lengths,
+            table: Some(&table),
+            scales: None,
+            checked: false,
+        };
+        let options = Options::default();
+        let result = attention.decode(&stream, &q, &cache, &options).unwrap();
+        stream.synchronize().unwrap();
+        (result.out.to_vec().unwrap(), result.lse.to_vec().unwrap())
+    };
+    let nearest = decode([64, 0]);
+    for wild in [[65, -1], [i32::MAX, i32::MIN]] {
+        assert_eq!(decode(wild), nearest, "{wild:?}");
+    }
+    assert_eq!(decode([i32::MIN, i32::MAX]), decode([0, 64]));
+}
+
 #[test]
 fn lengths_and_pages_outside_of_the_cache_are_found() {
     let device = Device::emulator();

@@ -6,6 +6,7 @@
 )]
 
 use tilekit::prelude::*;
+use tilekit_kernels::products::dispatch::Dispatch;
 use tilekit_kernels::products::{Activation, Axis, Options, Products};
 
 /// Small whole numbers.
@@ -366,4 +367,31 @@ fn wrong_groups_name_the_argument() {
         said([1, 4, 8], &scaled),
         "product: `options.b_scales`: found 3 numbers; expected 1, 1: one for each group, or 8: one for each column of each"
     );
+}
+
+/// TMA stores write rows in units of 16 bytes. Found by random calls, which draw instances.
+#[test]
+fn what_lies_beside_the_result_is_kept_by_every_instance() {
+    let [m, n, k, pitch] = [8, 1, 128, 16];
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let [a, b] = [m, n].map(|rows| Buffer::<i8>::zeros(&device, rows * k).unwrap());
+    let (a, b) = (a.view([m, k]), b.view([k, n]).with_strides([1, k]));
+    let mut plans = std::collections::BTreeSet::new();
+    for number in 0..100 {
+        let c = Buffer::from_slice(&device, &vec![-2_i32; m * pitch]).unwrap();
+        let c_view = c.view([m, n]).with_strides([pitch, 1]);
+        let products = Products::with_dispatch(&device, Dispatch::by_number(number));
+        let plan = products.plan(&a, &b, &c_view, &Options::default());
+        let plan = plan.unwrap().product.unwrap().plan.to_string();
+        if !plans.insert(plan.clone()) {
+            continue;
+        }
+        products.multiply_into(&stream, &a, &b, &c_view).unwrap();
+        stream.synchronize().unwrap();
+        let found = c.to_vec().unwrap();
+        let wanted = (0..m * pitch).map(|at| if at % pitch < n { 0 } else { -2 });
+        assert!(found.into_iter().eq(wanted), "{plan}");
+    }
+    assert!(plans.len() > 50, "{} plans", plans.len());
 }

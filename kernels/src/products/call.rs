@@ -260,13 +260,24 @@ impl Products {
             let numbers = (options, [x_scales, y_scales]);
             return self.launch_in_place(stream, (&call, plan), matrices, numbers, epilogue);
         }
+        let [m, n, k] = call.size;
         let [(of_x, x_taken), (of_y, y_taken)] =
             [0, 1].map(|side| (call.factors[side], call.taken[side]));
         let [of_x, of_y] = self.both_factors(
             stream,
             [(x.source(), of_x, x_taken), (y.source(), of_y, y_taken)],
         )?;
-        let result = self.result(stream, c.source(), &call)?;
+        let need = Need {
+            // Nothing along K is a step of zeros.
+            size: [m, n, k.max(1)],
+            ..call.need()
+        };
+        let of_c = (Role::Result, c.source());
+        let result = if call.result_ends_early(self.planned(need).plan.instance) {
+            self.apart(stream, of_c, call.result, false)?
+        } else {
+            self.placed(stream, of_c, call.result, false)?
+        };
         let source = self.source(
             stream,
             (c.source(), options),
@@ -279,13 +290,8 @@ impl Products {
         } else {
             c.source()
         };
-        let [m, n, k] = call.size;
         let launch = Launch {
-            need: Need {
-                // Nothing along K is a step of zeros.
-                size: [m, n, k.max(1)],
-                ..call.need()
-            },
+            need,
             factors: [of_x.mapped(x.source()), of_y.mapped(y.source())].map(|factor| match options
                 .precision
             {

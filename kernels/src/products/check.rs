@@ -8,7 +8,7 @@ use tilekit::{Buffer, TensorView};
 use super::dispatch::{Choice, Dispatch};
 use super::epilogue::Axis;
 use super::error::{Result, expect};
-use super::factor::{Operand, ResultOf};
+use super::factor::{Operand, ResultOf, UNIT_BYTES};
 use super::form::Side;
 use super::instances::Instance;
 use super::matrix::Matrix;
@@ -239,15 +239,22 @@ impl Call {
         CallPlan {
             product,
             is_transposed: self.is_transposed,
-            copies: if product.as_ref().is_some_and(is_mapped) {
-                self.copies()
-            } else {
-                Vec::new()
+            copies: match product.filter(is_mapped) {
+                Some(choice) => self.copies(choice.plan.instance),
+                None => Vec::new(),
             },
         }
     }
 
-    fn copies(&self) -> Vec<String> {
+    /// TMA stores write rows in units of 16 bytes, and what lies beside C is not written.
+    pub(super) fn result_ends_early(&self, instance: Instance) -> bool {
+        let stores_by_tma = matches!(instance, Instance::Many(_) | Instance::Wave(_));
+        let unit = UNIT_BYTES / self.element_bytes[1];
+        stores_by_tma && !self.size[1].is_multiple_of(unit)
+    }
+
+    /// Of a call by this instance.
+    fn copies(&self, instance: Instance) -> Vec<String> {
         let names = if self.is_transposed {
             ["b", "a"]
         } else {
@@ -259,9 +266,13 @@ impl Call {
                 copies.push(copied(name, *matrix, to.strides[0]));
             }
         }
-        let results = [("c", Some(self.result)), ("options.source", self.source)];
-        for (name, matrix) in results {
-            if let Some(matrix) = matrix.filter(|matrix| self.is_copied(*matrix)) {
+        let results = [
+            ("c", Some(self.result), self.result_ends_early(instance)),
+            ("options.source", self.source, false),
+        ];
+        for (name, matrix, ends_early) in results {
+            let is_copied = |matrix: &Matrix| self.is_copied(*matrix) || ends_early;
+            if let Some(matrix) = matrix.filter(is_copied) {
                 let pitch = self.padded(matrix).strides[0];
                 copies.push(copied(name, matrix, pitch));
             }

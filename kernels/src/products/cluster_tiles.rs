@@ -80,11 +80,12 @@ impl ClusterTile {
         [clusters(0) * self.ctas(), clusters(1)]
     }
 
-    /// The same with as many of its stages as shared memory has room for beside results of so many bytes.
-    pub(crate) fn fitted(self, result_bytes: usize) -> Self {
+    /// The same with as many of its stages as shared memory has room for, where elements of operands and of results have so many bytes.
+    pub(crate) fn fitted(self, element_bytes: [usize; 2]) -> Self {
         let [rows, columns] = self.shape();
-        // What sums of 16 columns become rows through, and mbarriers.
-        let others = rows * 16 * result_bytes + 1024;
+        // What 16 columns become rows through, of sums of 4 bytes or of results of 16 bits, and mbarriers.
+        let bytes = if element_bytes == [2, 2] { 2 } else { 4 };
+        let others = rows * 16 * bytes + 1024;
         let room = tilekit::target::SM_90A.cta.shared_bytes as usize - others;
         ClusterTile {
             stages: self.stages.min(room / ((rows + columns) * STAGE_BYTES)),
@@ -248,7 +249,7 @@ mod tests {
     fn errors<T: Operand, O: ResultOf<T>>() -> Vec<String> {
         let compiler = Compiler::default();
         let compiled = TILES.map(|tile| {
-            let tile = tile.fitted(size_of::<O>());
+            let tile = tile.fitted([size_of::<T>(), size_of::<O>()]);
             let form = Form::new(tile, Plain);
             let compiled = fixed(cluster_tiles::<T, O, Plain>, form).compile(&compiler);
             compiled.err().map(|error| format!("{tile}: {error}"))
@@ -256,13 +257,16 @@ mod tests {
         compiled.into_iter().flatten().collect()
     }
 
-    /// Beside stages lies what sums become rows through, which takes more of results of 4 bytes.
+    /// Beside stages lies what sums become rows through.
     #[test]
-    fn tiles_fit_shared_memory_beside_results_of_4_bytes() {
+    fn tiles_fit_shared_memory_for_all_types() {
         let all = [
+            errors::<bf16, bf16>(),
             errors::<bf16, f32>(),
             errors::<f32, f32>(),
             errors::<i8, i32>(),
+            errors::<E4m3, bf16>(),
+            errors::<E5m2, f16>(),
         ];
         assert_eq!(all.concat(), Vec::<String>::new());
     }

@@ -139,7 +139,7 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let b = Source::new(b, form.sides[1], columns);
     let ring = Ring::new(a, b, tile.stages, tile.groups);
     let staging = Smem::<O>::alloc(c.block().with_inserted(0, tile.groups), c.layout());
-    let tiles = RaggedTiles::new(offsets, groups, n, tile.shape());
+    let tiles = RaggedTiles::new(offsets, groups, n, tile.shape()).within(m);
     let steps = steps_along(k, depth::<T>());
     // The first row and column of a tile.
     let place = |tile: RaggedTile| {

@@ -308,7 +308,7 @@ impl Instance {
             }
             Instance::Cluster(tile) => {
                 let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
-                let tile = tile.fitted(need.element_bytes[1]);
+                let tile = tile.fitted(need.element_bytes);
                 is_along_k.then_some(Instance::Cluster(tile))
             }
             Instance::PreciseParts(_) => (need.batches == 1).then_some(self),

@@ -8,7 +8,7 @@ use tilekit::prelude::*;
 use tilekit::{Buffer, Device, L2Promotion};
 
 use super::call::{Products, Which};
-use super::check::{Call, Taken, View};
+use super::check::{Taken, View};
 use super::error::Result;
 use super::factor::{Operand, STAGE_BYTES, Stored};
 use super::matrix::Matrix;
@@ -160,16 +160,6 @@ impl Products {
         );
         kernel.launch(stream, [tiles[0] + tiles[1], 1, 1], arguments)?;
         Ok(())
-    }
-
-    /// Where a kernel writes the result: in C, or in a workspace.
-    pub(super) fn result<O: Stored>(
-        &self,
-        stream: &Stream,
-        c: &Buffer<O>,
-        call: &Call,
-    ) -> Result<InRows<O>> {
-        self.placed(stream, (Role::Result, c), call.result, false)
     }
 
     /// What is added to the result, in rows: another matrix, or the result as it was.

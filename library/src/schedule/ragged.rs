@@ -29,6 +29,8 @@ pub struct RaggedTiles {
     ctas: usize,
     /// Rows of a group, where there are counts and no offsets.
     room: Option<Scalar<i32>>,
+    /// Rows of all groups, where offsets are kept within them.
+    rows: Option<Scalar<i32>>,
     /// The first tile of a group begins at a multiple of so many rows.
     unit: usize,
 }
@@ -98,6 +100,7 @@ impl RaggedTiles {
             rows_of_tile: block[0],
             ctas: 1,
             room: None,
+            rows: None,
             unit: 1,
         }
     }
@@ -150,6 +153,23 @@ impl RaggedTiles {
         }
     }
 
+    /// The same with each offset taken as the nearest one that is in order and within so many rows, so that no offset leads outside of them.
+    #[must_use]
+    pub fn within(mut self, rows: Scalar<i32>) -> Self {
+        self.rows = Some(rows);
+        self
+    }
+
+    /// An offset behind `before`.
+    #[track_caller]
+    fn offset(self, at: Scalar<i32>, before: Scalar<i32>) -> Scalar<i32> {
+        let offset = self.offsets.at(at).load();
+        match self.rows {
+            Some(rows) => minimum(maximum(offset, before), rows),
+            None => offset,
+        }
+    }
+
     /// The same tiles, made by clusters of `ctas` instead of programs.
     #[must_use]
     pub fn of_cluster(mut self, ctas: usize) -> Self {
@@ -161,7 +181,10 @@ impl RaggedTiles {
     #[device]
     pub fn start(self) -> RaggedTile {
         let rows = match self.room {
-            None => [self.offsets.at(0).load(), self.offsets.at(1).load()],
+            None => {
+                let begin = self.offset(scalar(0), scalar(0));
+                [begin, self.offset(scalar(1), begin)]
+            }
             Some(room) => [scalar(0), used(self.offsets.at(0).load(), room)],
         };
         let number = program_id(0) / self.ctas;
@@ -186,7 +209,7 @@ impl RaggedTiles {
             let rows = match self.room {
                 None => {
                     let end = minimum(group + 1, self.groups);
-                    [tile.end_row, self.offsets.at(end).load()]
+                    [tile.end_row, self.offset(end, tile.end_row)]
                 }
                 Some(room) => {
                     let count = self.offsets.at(minimum(group, self.groups - 1)).load();

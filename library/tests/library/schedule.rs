@@ -288,3 +288,40 @@ fn clusters_cover_every_tile_and_step_once() {
         assert_eq!(made.iter().sum::<i32>(), 5);
     }
 }
+
+/// Rows of the groups, of which each tile says those of its own.
+#[kernel(warps = 1)]
+fn ragged_within(offsets: Ptr<i32>, bounds: Ptr<i32>, groups: i32, rows: i32) {
+    let tiles = RaggedTiles::new(offsets, groups, scalar(32), [16, 32]).within(rows);
+    let mut tile = tiles.start();
+    while tile.group() < groups {
+        let of_group = bounds + tile.group() * 2;
+        of_group.at(0).relaxed().atomic_store(tile.first_row());
+        of_group.at(1).relaxed().atomic_store(tile.end_row());
+        tile = tiles.next(tile);
+    }
+}
+
+#[test]
+fn offsets_within_rows_lead_nowhere_else() {
+    let device = Device::emulator();
+    for (offsets, expected) in [
+        (vec![0, 20, 50], vec![0, 20, 20, 50]),
+        (vec![-7, 20, 57], vec![0, 20, 20, 50]),
+        (vec![i32::MIN, i32::MAX], vec![0, 50]),
+        // Rows that a group has had are no other's.
+        (vec![10, 30, 20, 40], vec![10, 30, 0, 0, 30, 40]),
+        (vec![60, 70], vec![0, 0]),
+    ] {
+        let groups = offsets.len() - 1;
+        let places = Buffer::from_slice(&device, &offsets).expect("memory of the host");
+        let bounds = zeros_of(&device, groups * 2);
+        let arguments = (&places, &bounds, groups as i32, 50);
+        launch(&device, ragged_within, grid(2), arguments).expect("it runs");
+        assert_eq!(
+            bounds.to_vec().expect("it has run"),
+            expected,
+            "{offsets:?}"
+        );
+    }
+}

@@ -22,6 +22,8 @@ const LEAST_BY_HEAD: f32 = -1e18;
 pub(in crate::attention) struct Splits {
     /// Keys of each sequence.
     pub(in crate::attention) lengths: Ptr<i32>,
+    /// The most that a sequence may have.
+    pub(in crate::attention) room: Scalar<i32>,
     /// Splits of a sequence.
     pub(in crate::attention) parts: Scalar<i32>,
     /// Queries of each sequence.
@@ -41,6 +43,12 @@ pub(in crate::attention) struct Shares {
 }
 
 impl Splits {
+    /// Keys of a sequence: a length that none has counts as the nearest one that it may have, so that no access is outside of table and cache.
+    #[device]
+    pub(in crate::attention) fn keys(self, batch: Scalar<i32>) -> Scalar<i32> {
+        minimum(maximum(self.lengths.at(batch).load(), 0), self.room)
+    }
+
     /// Those of a tile.
     #[device]
     pub(in crate::attention) fn shares(self, keys: Scalar<i32>, row_tile: Scalar<i32>) -> Shares {
@@ -238,7 +246,7 @@ impl<T: Float, U: Float, C: Element, M: Modifier> Problem<U> for Cached<T, C, M>
         let (rest, split) = (rest / splits, rest % splits);
         let row_tiles = self.row_tiles();
         let (batch, row_tile) = (rest / row_tiles, rest % row_tiles);
-        let keys = self.splits.lengths.at(batch).load();
+        let keys = self.splits.keys(batch);
         let [first, end] = self.splits.shares(keys, row_tile).of(split);
         CachedTile {
             batch,

@@ -33,7 +33,8 @@ pub struct Cache<'a, T> {
     /// What elements of 8 bits are multiplied by; `None` where the cache has the elements of the queries.
     pub scales: Option<CacheScales<'a>>,
     /// Whether a kernel checks lengths and table first: a length beyond the capacity of its sequence, or a page outside of the cache, fails a
-    /// device assertion. Without the check nothing is read outside of the cache: a page outside of it counts as zeros.
+    /// device assertion. Without the check nothing is read outside of the cache: a length beyond the capacity counts as the capacity, a negative one as 0, and a page
+    /// outside of the cache as zeros.
     pub checked: bool,
 }
 
@@ -271,6 +272,7 @@ impl Attention {
                 i32::from(call.cache.table.is_some()),
                 page as i32,
                 pages as i32,
+                (page * pages) as i32,
                 call.cache.keys.place().shape[0] as i32,
                 i32::from(call.options.sinks.is_some()),
                 reach(left, 0),
@@ -310,6 +312,7 @@ impl Attention {
                 call.out,
                 call.lse,
                 call.cache.lengths,
+                (call.checked.page * call.checked.pages) as i32,
                 sizes.heads as i32,
                 sizes.queries as i32,
                 splits as i32,

@@ -20,7 +20,7 @@ use crate::attention::modifier::{Alibi, Modifier, Plain, Softcap};
 /// Q is `[batch, kv_heads, tokens, query_heads, D]`; a tile has `PACK` rows for each token, and `query_heads` of them are used. Keys are `[pages,
 /// kv_heads, tokens, D]`, a TMA load takes `PIECE` tokens, and values have rows of `DV`. With `is_paged`, the row of
 /// `table_row` entries of `table` for a sequence names its pages, of `page_tokens` each, a multiple of `PIECE`; otherwise page and sequence have
-/// the same index. A query sees keys from `left` before to `right` after its position; the last query has the last key's position. Each tile's
+/// the same index; a sequence has `room` tokens at most. A query sees keys from `left` before to `right` after its position; the last query has the last key's position. Each tile's
 /// keys are split `splits` ways: with one, the results go to `out`, whose rows are the strides apart, and `lse`; with more, each split writes
 /// to `sums` and `lse_of_splits`, which [`merge_splits`](crate::attention::merge::splits::merge_splits) merges. Other arguments are as for
 /// [`forward_masked`](crate::attention::masked::kernel::forward_masked).
@@ -84,6 +84,7 @@ pub fn decode<
     is_paged: i32,
     page_tokens: i32,
     table_row: i32,
+    room: i32,
     pages: i32,
     has_sinks: i32,
     left: i32,
@@ -122,6 +123,7 @@ pub fn decode<
         },
         splits: Splits {
             lengths,
+            room,
             parts: splits,
             queries,
             left,

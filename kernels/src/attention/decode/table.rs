@@ -18,7 +18,7 @@ pub(super) type DecodeHandles<T, C> = handles! {
     lse sums lse_of_splits: Ptr<f32>,
     counter lengths table: Ptr<i32>,
     sinks data key_scales value_scales: Ptr<f32>,
-    batch kv_heads query_heads queries splits is_paged page_tokens table_row pages has_sinks left right: Scalar<i32>,
+    batch kv_heads query_heads queries splits is_paged page_tokens table_row room pages has_sinks left right: Scalar<i32>,
     log2_scale score_scale: Scalar<f32>,
     out_strides keys_strides values_strides: [Scalar<i64>; 3],
 };
@@ -29,7 +29,7 @@ pub(super) type MergeHandles<T> = handles! {
     out: Ptr<T>,
     lse: Ptr<f32>,
     lengths: Ptr<i32>,
-    heads queries splits tokens left: Scalar<i32>,
+    room heads queries splits tokens left: Scalar<i32>,
     out_strides: [Scalar<i64>; 3],
 };
 

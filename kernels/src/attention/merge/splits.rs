@@ -15,7 +15,7 @@ const fn at_once(columns: usize, warps: usize) -> usize {
 
 /// `out` and `lse` of all keys, from those of each split: a program of one warp for each query of each head of each batch. The splits count by the
 /// exponentials of their LSE. `sums` is `[splits, batch, heads, queries, DV]` and `lse_of_splits` likewise; which splits have keys follows from
-/// `lengths`, as in [`decode`](crate::attention::decode::kernel::decode), whose tiles have `tokens` queries and blocks of `KEYS`.
+/// `lengths`, as in [`decode`](crate::attention::decode::kernel::decode), whose tiles have `tokens` queries and blocks of `KEYS`; a sequence has `room` tokens at most.
 #[kernel(warps = 1, instances(<bf16, 64, 128>, <bf16, 128, 128>, <bf16, 256, 64>, <f16, 128, 128>))]
 pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
     sums: Ptr<f32>,
@@ -23,6 +23,7 @@ pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
     out: Ptr<T>,
     lse: Ptr<f32>,
     #[align(4)] lengths: Ptr<i32>,
+    room: i32,
     heads: i32,
     queries: i32,
     splits: i32,
@@ -36,6 +37,7 @@ pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
     let (batch, head) = (line / heads, line % heads);
     let share = Splits {
         lengths,
+        room,
         parts: splits,
         queries,
         left,
@@ -43,8 +45,9 @@ pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
     };
     launch_dependents();
     launch_wait();
-    let keys = lengths.at(batch).load();
-    let used = share.shares(keys, token / tokens * tokens).used();
+    let used = share
+        .shares(share.keys(batch), token / tokens * tokens)
+        .used();
     let lines = Lines {
         sums,
         lse: lse_of_splits,

@@ -91,7 +91,7 @@ impl Products {
             "at least 1: groups are found by the kernel",
         )?;
         let places = self.places(stream, &call, [a, b], (c, true))?;
-        let (tile, programs) = best_of_groups([m, n, k], groups);
+        let (tile, programs) = best_of_groups([m, n, k], groups, size_of::<O>());
         let form = GroupedForm { tile, is_counted };
         let key = (
             TypeId::of::<(T, O)>(),

@@ -65,7 +65,7 @@ pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T>>(
     let tiles = if form.is_counted {
         RaggedTiles::of_counts(rows, [groups, m / groups], n, of_cluster)
     } else {
-        RaggedTiles::new(rows, groups, n, of_cluster)
+        RaggedTiles::new(rows, groups, n, of_cluster).within(m)
     };
     // TMA loads scales of rows.
     let tiles = tiles.aligned(unit::<f32>()).of_cluster(tile.ctas());

@@ -85,27 +85,30 @@ fn counts(tile: ScaledTile, [m, n]: [usize; 2], groups: usize) -> [usize; 2] {
     [tiles, tiles.div_ceil(MULTIPROCESSORS / tile.ctas())]
 }
 
-/// The tile of several a program with the least time for `groups` products of this M, N, K, and that time in cycles.
-fn best_of_many([m, n, k]: [usize; 3], groups: usize) -> (ScaledTile, f64) {
+/// The tile of several a program with the least time for `groups` products of this M, N, K, and that time in cycles: of those that have room for a whole tile of results of so many
+/// bytes an element.
+fn best_of_many([m, n, k]: [usize; 3], groups: usize, staged_bytes: usize) -> (ScaledTile, f64) {
     let time = |paced: (ScaledTile, f64)| {
         let [_, waves] = counts(paced.0, [m, n], groups);
         (paced.0, waves as f64 * cycles(paced, k))
     };
     let better = |x: (ScaledTile, f64), y: (ScaledTile, f64)| if y.1 < x.1 { y } else { x };
-    let [first, others @ ..] = TILES;
     // Of a pair whose second tile would be outside, one CTA has all the work.
     let is_filled = |(tile, _): &(ScaledTile, f64)| match tile.shared {
         Shared::Nothing => true,
         Shared::Rows => n > tile.shape()[1],
         Shared::Columns => m > tile.shape()[0],
     };
-    let others = others.into_iter().filter(is_filled);
-    others.map(time).fold(time(first), better)
+    let fits = |(tile, _): &(ScaledTile, f64)| tile.fitted(staged_bytes).is_some();
+    let tiles = TILES.into_iter().filter(is_filled).filter(fits);
+    let best = tiles.map(time).reduce(better);
+    best.expect("the smallest tile shares nothing and has room")
 }
 
 /// The plan of one product of this M, N, K, none of them 0.
 pub(super) fn best([m, n, k]: [usize; 3]) -> ScaledPlan {
-    let (tile, many) = best_of_many([m, n, k], 1);
+    // Warpgroups take turns at one buffer where there is no room for all.
+    let (tile, many) = best_of_many([m, n, k], 1, 0);
     let few = FEW_TILES.into_iter().filter_map(|paced| {
         let (grid, time) = few_cycles(paced, [m, n, k])?;
         Some((ScaledPlan::Few(paced.0, grid), time))
@@ -132,10 +135,14 @@ fn few_cycles(
 /// The tile of which two hold a group's rows: they read each matrix of B from DRAM at one time by a multicast, where a product of many rows finds it in L2.
 const PAIRED: ScaledTile = TILES[0].0;
 
-/// The tile of products of `groups` groups, which have M rows together, and the number of programs.
-pub(super) fn best_of_groups([m, n, k]: [usize; 3], groups: usize) -> (ScaledTile, usize) {
+/// The tile of products of `groups` groups, which have M rows together and results of so many bytes an element, and the number of programs.
+pub(super) fn best_of_groups(
+    [m, n, k]: [usize; 3],
+    groups: usize,
+    result_bytes: usize,
+) -> (ScaledTile, usize) {
     let of_group = m.div_ceil(groups);
-    let (tile, _) = best_of_many([of_group, n, k], groups);
+    let (tile, _) = best_of_many([of_group, n, k], groups, result_bytes);
     let is_pair = tile == PAIRED && of_group > tile.shape()[0] && of_group <= 2 * tile.shape()[0];
     let tile = if is_pair {
         tile.sharing(Shared::Columns)
@@ -146,12 +153,16 @@ pub(super) fn best_of_groups([m, n, k]: [usize; 3], groups: usize) -> (ScaledTil
     // Each group may end with a tile of one row.
     let tiles = (m.div_ceil(rows) + groups) * n.div_ceil(columns);
     let clusters = tiles.min(MULTIPROCESSORS / tile.ctas());
+    let tile = tile.fitted(result_bytes).expect("it was chosen for it");
     (tile, clusters * tile.ctas())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ScaledPlan, best, best_of_groups};
+    use tilekit::prelude::*;
+
+    use super::super::grouped::{GroupedForm, block_scaled_grouped};
+    use super::{ScaledPlan, TILES, best, best_of_groups};
 
     #[track_caller]
     fn check(size: [usize; 3], expected: &str) {
@@ -178,12 +189,29 @@ mod tests {
     #[test]
     fn groups_have_clusters_of_whole_tiles() {
         let of = |size, groups| {
-            let (tile, programs) = best_of_groups(size, groups);
+            let (tile, programs) = best_of_groups(size, groups, 2);
             format!("{tile}, {programs}")
         };
         assert_eq!(of([32768, 4096, 7168], 8), "3x64x128x4+rows, 132");
         assert_eq!(of([8192, 4096, 7168], 32), "2x128x128x3+rows, 132");
         assert_eq!(of([8192, 4096, 7168], 64), "2x64x128x5+ahead, 132");
         assert_eq!(of([60, 40, 144], 3), "1x64x64x12+ahead, 4");
+    }
+
+    /// Found by random calls: 256x128 did not fit beside results of 4 bytes.
+    #[test]
+    fn groups_have_tiles_with_room_for_results_of_4_bytes() {
+        let of = |size, groups| best_of_groups(size, groups, 4).0.to_string();
+        assert_eq!(of([8, 18864, 8], 1), "2x64x192x3");
+        let compiler = Compiler::default();
+        for tile in TILES.into_iter().filter_map(|(tile, _)| tile.fitted(4)) {
+            let form = GroupedForm {
+                tile,
+                is_counted: false,
+            };
+            let compiled = fixed(block_scaled_grouped::<E4m3, f32>, form).compile(&compiler);
+            let error = compiled.err().map(|error| error.to_string());
+            assert_eq!(error, None, "{tile}");
+        }
     }
 }

@@ -122,6 +122,15 @@ impl ScaledTile {
         (rows + columns) * BLOCK + rows * size_of::<f32>()
     }
 
+    /// The same with as many of its stages as there is room for beside a whole tile of results of so many bytes an element; none with less than three.
+    pub(super) fn fitted(self, result_bytes: usize) -> Option<ScaledTile> {
+        let [rows, columns] = self.shape();
+        let room = SM_90A.cta.shared_bytes as usize - BESIDES;
+        let left = room.checked_sub(rows * columns * result_bytes)?;
+        let stages = self.stages.min(left / self.stage_bytes());
+        (stages >= 3).then_some(ScaledTile { stages, ..self })
+    }
+
     /// Buffers of results of so many bytes an element: one for each warpgroup, or one in turns.
     pub(super) fn buffers(self, result_bytes: usize) -> usize {
         let room = SM_90A.cta.shared_bytes as usize - BESIDES;
