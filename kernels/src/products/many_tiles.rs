@@ -4,10 +4,11 @@ use tilekit::prelude::*;
 
 use super::dense::{ManyTile, multiply_tiles};
 use super::epilogue::Plain;
-use super::factor::{Operand, ResultOf, depth};
+use super::factor::{Operand, ResultOf, depth, unit};
 use super::form::{Form, swizzle_of};
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` in tiles of `[GROUPS * ROWS, BN]`: each of `GROUPS` consumer warpgroups multiplies `ROWS` rows of it.
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` in tiles of `[GROUPS * ROWS, BN]`: each of `GROUPS` consumer warpgroups multiplies `ROWS` rows of it. N is a multiple of 16 bytes:
+/// TMA stores write whole units of as many, and what lies beside C is not theirs.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <bf16, 2, 64, 256, 4>,
     <bf16, 3, 64, 192, 3>,
@@ -19,6 +20,7 @@ use super::form::{Form, swizzle_of};
     a: [m, k],
     b: [n, k],
     c: [m, n],
+    requires(n % unit::<T>() == 0),
     grid = min(cdiv(m, GROUPS * ROWS) * cdiv(n, BN), sms),
 ))]
 pub fn many_tiles<
