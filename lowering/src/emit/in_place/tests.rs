@@ -6,12 +6,14 @@ use super::find;
 
 const FIRST: &str = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %d0, %d1, 0, 1, 1, 0, 0;";
 const SECOND: &str = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f4, %f5, %f6, %f7}, %d0, %d1, 0, 1, 1, 0, 0;";
+const COPIES: &str = "mov.f32 %f4, %f0;\nmov.f32 %f5, %f1;\nmov.f32 %f6, %f2;\nmov.f32 %f7, %f3;";
 
 #[track_caller]
 fn check(body: &str) {
     const HEAD: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() .reqntid 128 {\n\
         .reg .pred %p<9>;\n.reg .f32 %f<19>;\n.reg .b64 %d<9>;\n";
     let body = body.replace("FIRST", FIRST).replace("SECOND", SECOND);
+    let body = body.replace("COPIES", COPIES);
     let lines: Vec<&str> = body
         .lines()
         .map(str::trim)
@@ -53,10 +55,7 @@ fn a_product_of_zeros_takes_registers_that_are_read_no_more() {
 fn what_is_read_behind_the_copies_keeps_its_registers() {
     check(
         "FIRST
-        mov.f32 %f4, %f0;
-        mov.f32 %f5, %f1;
-        mov.f32 %f6, %f2;
-        mov.f32 %f7, %f3;
+        COPIES
         add.f32 %f8, %f0, %f1;
         SECOND",
     );
@@ -68,10 +67,7 @@ fn what_another_iteration_may_read_keeps_its_registers() {
         "FIRST
         head:
         add.f32 %f8, %f0, %f1;
-        mov.f32 %f4, %f0;
-        mov.f32 %f5, %f1;
-        mov.f32 %f6, %f2;
-        mov.f32 %f7, %f3;
+        COPIES
         SECOND
         @%p0 bra head;",
     );
@@ -81,10 +77,7 @@ fn what_another_iteration_may_read_keeps_its_registers() {
 fn a_product_that_adds_to_the_copies_keeps_them() {
     check(
         "FIRST
-        mov.f32 %f4, %f0;
-        mov.f32 %f5, %f1;
-        mov.f32 %f6, %f2;
-        mov.f32 %f7, %f3;
+        COPIES
         wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f4, %f5, %f6, %f7}, %d0, %d1, 1, 1, 1, 0, 0;",
     );
 }
@@ -101,10 +94,7 @@ fn guarded_copies_and_copies_that_are_read_stay() {
     );
     check(
         "FIRST
-        mov.f32 %f4, %f0;
-        mov.f32 %f5, %f1;
-        mov.f32 %f6, %f2;
-        mov.f32 %f7, %f3;
+        COPIES
         add.f32 %f8, %f4, %f5;
         SECOND",
     );
@@ -115,10 +105,7 @@ fn registers_that_held_something_before_are_kept() {
     check(
         "add.f32 %f8, %f0, %f1;
         FIRST
-        mov.f32 %f4, %f0;
-        mov.f32 %f5, %f1;
-        mov.f32 %f6, %f2;
-        mov.f32 %f7, %f3;
+        COPIES
         SECOND",
     );
 }
