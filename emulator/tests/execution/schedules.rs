@@ -110,6 +110,27 @@ fn late_copies_complete_when_nothing_else_can_run() {
     }
 }
 
+#[test]
+fn a_late_copy_completes_although_a_warp_polls_for_what_waits_for_it() {
+    // Warp 1 polls a flag in global memory, which warp 0 sets when its copy has completed.
+    let text = COPY.replace(
+        "mov.u32 %r4, 0;",
+        "setp.lt.u32 %p1, %r1, 32;
+        @%p1 bra $wait;
+        $poll: ld.acquire.gpu.global.u32 %r2, [%in1]; setp.eq.u32 %p3, %r2, 0; @%p3 bra $poll;
+        bra $end;",
+    );
+    let text = text.replace(
+        "@!%p4 bra $wait;",
+        "@!%p4 bra $wait; setp.eq.u32 %p2, %r1, 0; mov.u32 %r6, 1; @%p2 st.release.gpu.global.u32 [%in1], %r6; $end:",
+    );
+    for seed in 0..11 {
+        let mut kernel = Kernel::new(&text).threads(64).seed(seed);
+        kernel.launch.dynamic_shared_bytes = 128;
+        kernel.words(0..32).words([0]).run();
+    }
+}
+
 /// Eight warps each start a copy that completes on an mbarrier of their own, and take a ticket when it has.
 const COPIES: &str = ".shared .align 8 .b8 bars[64];
     .shared .align 128 .b8 tile[1024];

@@ -6,7 +6,7 @@ use crate::machine::schedule::report::fault;
 use crate::machine::schedule::{deadlock, first_use};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::context::Context;
-use crate::machine::state::policy::Turns;
+use crate::machine::state::policy::{LONGEST_STARVATION, Turns};
 use crate::machine::state::scene::Worker;
 use crate::machine::state::stats::{Counts, Stats};
 use crate::machine::state::warp::Wait;
@@ -331,10 +331,6 @@ fn shuffled(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<
     }
     Ok(ran)
 }
-
-/// Steps that others run while a starved warp could, until it has a turn: a warp that polls for what that one does would poll forever. On a GPU
-/// each warp that can run does in the end.
-const LONGEST_STARVATION: u64 = 1 << 15;
 
 /// A starved warp could run, and others are preferred: for long enough?
 fn has_starved_long(cluster: &mut Cluster) -> bool {

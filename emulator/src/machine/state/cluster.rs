@@ -43,6 +43,8 @@ pub(crate) struct Cluster {
     pub(crate) random: u64,
     /// The steps that the cluster had run when a starved warp could run and others were preferred.
     pub(crate) starving_since: Option<u64>,
+    /// The steps that the cluster had run when a copy was in flight first, or behind the last that completed, where copies are late.
+    pub(crate) late_since: Option<u64>,
 }
 
 /// A CTA.

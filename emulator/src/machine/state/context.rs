@@ -227,6 +227,7 @@ impl<'a> Context<'a> {
             draws: Draws::default(),
             random,
             starving_since: None,
+            late_since: None,
         }
     }
 

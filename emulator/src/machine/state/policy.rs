@@ -31,6 +31,10 @@ pub(crate) enum Turns {
     StarvedCta,
 }
 
+/// Warp instructions of a cluster after which a starved warp has a turn, and a late copy completes: a warp that polls for what depends on either
+/// would poll forever. On a GPU each warp that can run does in the end, and each copy completes.
+pub(crate) const LONGEST_STARVATION: u64 = 1 << 15;
+
 /// When asynchronous work completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
@@ -38,7 +42,7 @@ pub(crate) enum When {
     Soon,
     /// At random.
     Random,
-    /// When nothing else can run.
+    /// When nothing else can run; a copy, at long last.
     Late,
 }
 

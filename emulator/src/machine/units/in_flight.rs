@@ -8,7 +8,7 @@ use crate::machine::order::{Kind, Lane, Stamp};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::copies::{Destination, Fill, Other, Pending, Piece, Work};
 use crate::machine::state::linear::Linear;
-use crate::machine::state::policy::When;
+use crate::machine::state::policy::{LONGEST_STARVATION, When};
 use crate::machine::state::scene::{Halt, Scene, Worker};
 use crate::machine::units::mbarrier::execute::MbarrierUser;
 use crate::program::AtomicOp;
@@ -143,7 +143,7 @@ impl Worker<'_> {
         let mut progressed = false;
         let when = self.context.policy.copies;
         let mut turns = match when {
-            When::Late => usize::from(must_progress),
+            When::Late => usize::from(must_progress || has_been_late_long(cluster)),
             When::Soon | When::Random => cluster.pending.len(),
         };
         while turns > 0 && !cluster.pending.is_empty() {
@@ -163,6 +163,7 @@ impl Worker<'_> {
             let (cta, warp, step) = (pending.cta, pending.warp, pending.step);
             self.complete(cluster, &pending)
                 .map_err(|trouble| (cta, warp, Halt { trouble, step }))?;
+            cluster.late_since = None;
             progressed = true;
         }
         Ok(progressed)
@@ -283,6 +284,16 @@ impl Worker<'_> {
         }
         Ok(())
     }
+}
+
+/// Has the cluster run for long since a copy was in flight and none completed?
+fn has_been_late_long(cluster: &mut Cluster) -> bool {
+    if cluster.pending.is_empty() {
+        cluster.late_since = None;
+        return false;
+    }
+    let since = *cluster.late_since.get_or_insert(cluster.steps);
+    cluster.steps - since > LONGEST_STARVATION
 }
 
 fn integer(bytes: &[u8]) -> u64 {
