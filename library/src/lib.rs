@@ -38,7 +38,7 @@ mod wait_limit;
 
 pub use grid_barrier::{GridArrival, GridBarrier};
 pub use host_flag::HostFlag;
-pub use look_back::LookBack;
+pub use look_back::{LookBack, SumBefore};
 pub use named_turns::NamedTurns;
 pub use signals::{Signals, SignalsWithin};
 pub use softmax::OnlineSoftmax;

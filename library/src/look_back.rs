@@ -9,6 +9,9 @@ const HAS_PREFIX: u32 = 2;
 /// Tiles that are looked at in a step, at least: as many as arrive while one is read.
 const LEAST_WINDOW: usize = 128;
 
+/// Tiles of other programs that a persistent one looks at in a step, at least: with a program to each of 132 SMs, those between two of its own.
+const LEAST_ADVANCE: usize = 256;
+
 /// Prefix sums over tiles in one pass, by decoupled look-back (Merrill and Garland, 2016). Each program publishes the sum of its tile, adds
 /// up the sums of the tiles before until it finds one whose prefix is known, and publishes its own prefix.
 ///
@@ -24,17 +27,31 @@ const LEAST_WINDOW: usize = 128;
 /// tile by the ticket, so that it waits for tiles of running programs only: a grid of any size makes progress. One program makes one tile, and all
 /// threads of it call each function.
 ///
-/// Where partitions share the work, one of them publishes sums as tiles arrive ([`publish_sum`](LookBack::publish_sum)) and never waits for
-/// another program, and one looks back ([`before`](LookBack::before), [`publish_prefix`](LookBack::publish_prefix)). Such programs are persistent
-/// and take their tiles by [`OrderedTiles`](crate::schedule::OrderedTiles) instead of the ticket.
+/// Persistent programs take several tiles each, by [`OrderedTiles`](crate::schedule::OrderedTiles) instead of the ticket. One of their partitions publishes
+/// sums as tiles arrive ([`publish_sum`](LookBack::publish_sum)) and waits for no other program. Another one adds the sums of the tiles between the
+/// program's last one and this one to the prefix of that ([`advance`](LookBack::advance)). No prefix is published: a program knows its own.
 ///
 /// State and sum of a tile are one word, accessed atomically, so that relaxed atomics suffice; other accesses are not ordered. Sums are i32,
-/// u32 or f32. Those of f32 depend in their last bits on which prefixes were known, so they differ from run to run.
+/// u32 or f32. Those of f32 depend in their last bits on which prefixes were known, or which tiles a program took, so they differ from run to run.
 #[derive(Clone, Copy, Aggregate)]
 pub struct LookBack {
     words: Ptr<u64>,
     ticket: Ptr<i32>,
     warps: usize,
+}
+
+/// The sum of all tiles before one tile, which a persistent program carries from tile to tile.
+#[derive(Clone, Copy, Aggregate, Debug)]
+pub struct SumBefore<T: Numeric> {
+    tile: Scalar<i32>,
+    sum: Scalar<T>,
+}
+
+impl<T: Numeric> SumBefore<T> {
+    /// The sum.
+    pub fn sum(self) -> Scalar<T> {
+        self.sum
+    }
 }
 
 impl LookBack {
@@ -58,7 +75,7 @@ impl LookBack {
     pub fn exclusive<T: Numeric>(self, tile: Scalar<i32>, sum: Scalar<T>) -> Scalar<T> {
         self.publish_sum(tile, sum);
         let before = self.before(tile);
-        self.publish_prefix(tile, before + sum);
+        self.publish(tile, HAS_PREFIX, before + sum);
         before
     }
 
@@ -68,19 +85,41 @@ impl LookBack {
         self.publish(tile, HAS_SUM, sum);
     }
 
-    /// Publishes the sum of all tiles up to and with `tile`. Its [sum](LookBack::publish_sum) was published before, in an order that barriers make.
+    /// No tile is before the first one.
+    #[track_caller]
+    pub fn start<T: Numeric>(self) -> SumBefore<T> {
+        SumBefore {
+            tile: scalar(0),
+            sum: scalar(0).cast::<T>(),
+        }
+    }
+
+    /// The sum of all tiles before `tile`, from that before an earlier tile: adds the sums of the tiles from that one on. Waits until they are published.
     #[device]
-    pub fn publish_prefix<T: Numeric>(self, tile: Scalar<i32>, prefix: Scalar<T>) {
-        self.publish(tile, HAS_PREFIX, prefix);
+    pub fn advance<T: Numeric>(self, known: SumBefore<T>, tile: Scalar<i32>) -> SumBefore<T> {
+        holds_a_sum::<T>();
+        let window = LEAST_ADVANCE.max(32 * self.warps);
+        let lane = arange(0..window, Blocked::new([1], [32], [self.warps], [0]));
+        let mut sum = known.sum;
+        let mut first = known.tile;
+        while first < tile {
+            let at = first + lane;
+            let is_between = at < tile;
+            let words = self.words.at(at).mask(is_between).relaxed();
+            let words = words.atomic_poll(|word| (word >> 32) != 0).seen(); // mutate: equivalent(bar.warp.sync): relaxed loads order nothing, and each lane uses what it has seen itself
+            let sums = words.cast::<u32>().bitcast::<T>();
+            sum += select(is_between, sums, scalar(0).cast::<T>())
+                .sum(0)
+                .scalar();
+            first += window as i32;
+        }
+        SumBefore { tile, sum }
     }
 
     /// The sum of all tiles before `tile`. Waits until their sums are published.
     #[device]
-    pub fn before<T: Numeric>(self, tile: Scalar<i32>) -> Scalar<T> {
-        static_assert!(
-            T::DTYPE.bits() == 32,
-            "the sum of a tile shares a word with its state: expected 32 bits"
-        );
+    fn before<T: Numeric>(self, tile: Scalar<i32>) -> Scalar<T> {
+        holds_a_sum::<T>();
         // Each thread reads the words of other tiles: as many as run at a time take few steps.
         let window = LEAST_WINDOW.max(32 * self.warps);
         let lane = arange(0..window, Blocked::new([1], [32], [self.warps], [0]));
@@ -112,4 +151,12 @@ impl LookBack {
         let word = bits | (u64::from(state) << 32);
         self.words.at(tile).relaxed().atomic_store(word);
     }
+}
+
+#[track_caller]
+fn holds_a_sum<T: Numeric>() {
+    static_assert!(
+        T::DTYPE.bits() == 32,
+        "the sum of a tile shares a word with its state: expected 32 bits"
+    );
 }

@@ -13,5 +13,5 @@ pub use crate::schedule::{
 };
 pub use crate::{
     GridArrival, GridBarrier, HostFlag, LookBack, NamedTurns, OnlineSoftmax, RowStatistics,
-    Signals, SignalsWithin, Tf32Parts, WaitLimit, merge_top_k, wgmma_tf32x3,
+    Signals, SignalsWithin, SumBefore, Tf32Parts, WaitLimit, merge_top_k, wgmma_tf32x3,
 };

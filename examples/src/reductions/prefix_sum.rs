@@ -25,7 +25,7 @@ pub fn clear_tiles(words: Ptr<u64>, ticket: Ptr<i32>, tiles: i32) {
 ///
 /// 1. One draws tiles, in the order in which slots become free, and loads them by bulk copies.
 /// 2. One adds up each tile as it arrives and publishes its sum. It waits for no other program.
-/// 3. One looks back for the sum of all tiles before, and publishes the tile's prefix.
+/// 3. One adds the sums of other programs' tiles to that of all tiles before the program's last one.
 /// 4. One scans the tile, which frees its slot, and stores it when three further ones are scanned and the sum of all tiles before is known.
 #[kernel(warps = WARPS, min_ctas_per_sm = 1, instances(<f32, 8192, 7, 8, 4>))]
 pub fn prefix_sum<
@@ -47,11 +47,9 @@ pub fn prefix_sum<
     let receivers = Consumers::warps(WARPS + ADDERS + 1);
     // Twice as many numbers as the ring has tiles: when a slot of the ring is free, so is that of the next number.
     let tiles = OrderedTiles::new(ticket, cdiv(n, BLOCK), 2 * SLOTS, receivers);
-    let number = || Smem::<T>::alloc([SLOTS, 1], Swizzled::plain([1, 0]));
-    let adding = Producers::Stores { warps: ADDERS };
-    let totals = Pipeline::new(number(), adding, Consumers::warps(1));
+    let sums_before = Smem::<T>::alloc([SLOTS, 1], Swizzled::plain([1, 0]));
     let looking = Producers::Stores { warps: 1 };
-    let befores = Pipeline::new(number(), looking, Consumers::warps(WARPS)); // mutate: equivalent(fence.mbarrier_init): the fence of `tiles.send` is before the first copy
+    let befores = Pipeline::new(sums_before, looking, Consumers::warps(WARPS)); // mutate: equivalent(fence.mbarrier_init): the fence of `tiles.send` is before the first copy
     let look_back = LookBack::new(words, ticket, 1);
     let places =
         |tile: Scalar<i32>, layout: DistributedLinear| tile * BLOCK + arange(0..BLOCK, layout);
@@ -86,7 +84,7 @@ pub fn prefix_sum<
     };
     let add_up = || {
         let mut tile = tiles.first(); // mutate: equivalent(bar.warp.sync): who fills this slot again has waited for the ring's, which is released later
-        let (mut load, mut at) = (loads.start(), totals.start());
+        let mut load = loads.start();
         while tile.number() < tiles.count() {
             let slot = loads.consumer_wait(load);
             let v = elements(
@@ -97,19 +95,15 @@ pub fn prefix_sum<
             let total = v.sum(0).scalar();
             load = loads.consumer_release(slot).advance(); // mutate: equivalent(bar.warp.sync): the sum has a barrier
             look_back.publish_sum(tile.number(), total);
-            at = send(totals, at, total); // mutate: equivalent(bar.warp.sync, fence.proxy.async): as above
             tile = tiles.next(tile); // mutate: equivalent(bar.warp.sync): as for the first
         }
     };
     let add_before = || {
         let mut tile = tiles.first(); // mutate: equivalent(bar.warp.sync): as above
-        let (mut total, mut at) = (totals.start(), befores.start());
+        let (mut before, mut at) = (look_back.start::<T>(), befores.start());
         while tile.number() < tiles.count() {
-            let before = look_back.before::<T>(tile.number());
-            let (of_tile, next) = receive(totals, total);
-            total = next;
-            look_back.publish_prefix(tile.number(), before + of_tile);
-            at = send(befores, at, before); // mutate: equivalent(bar.warp.sync, fence.proxy.async): as above
+            before = look_back.advance(before, tile.number());
+            at = send(befores, at, before.sum()); // mutate: equivalent(bar.warp.sync, fence.proxy.async): as above
             tile = tiles.next(tile); // mutate: equivalent(bar.warp.sync): as for the first
         }
     };

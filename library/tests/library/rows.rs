@@ -123,31 +123,42 @@ fn prefix_f32(x: Ptr<f32>, out: Ptr<f32>, words: Ptr<u64>, ticket: Ptr<i32>, n: 
     prefix(x, out, words, ticket, n);
 }
 
-/// `out[0]` is the sum of all tiles before `tile`, by one partition.
+/// The sum of all tiles before `tile` of one program's look-back, and by way of `known` of a persistent one.
 #[kernel(warps = 1)]
-fn sum_before(out: Ptr<i32>, words: Ptr<u64>, ticket: Ptr<i32>, tile: i32) {
-    out.store(LookBack::new(words, ticket, 1).before::<i32>(tile));
+fn sums_before(out: Ptr<i32>, words: Ptr<u64>, ticket: Ptr<i32>, known: i32, tile: i32) {
+    let look_back = LookBack::new(words, ticket, 1);
+    let before = look_back.advance(look_back.start::<i32>(), known);
+    out.at(1).store(look_back.advance(before, tile).sum());
+    out.store(look_back.exclusive::<i32>(tile, scalar(0)));
 }
 
 #[test]
 fn sums_of_all_tiles_before_are_enough_where_no_prefix_is_known() {
     let device = Device::emulator();
-    for tile in [0, 1, 2, 128, 129, 300] {
+    for (known, tile) in [
+        (0, 0),
+        (0, 1),
+        (1, 2),
+        (127, 128),
+        (129, 129),
+        (0, 256),
+        (0, 257),
+        (256, 300),
+        (17, 700),
+    ] {
         // The upper half says that the lower one is the sum of a tile alone.
-        let sums: Vec<u64> = (0..tile.max(1))
-            .map(|at| 1 << 32 | (at as u64 + 1))
-            .collect();
+        let sums: Vec<u64> = (0..=tile).map(|at| 1 << 32 | (at as u64 + 1)).collect();
         let words = Buffer::from_slice(&device, &sums).expect("memory of the host");
         let ticket = Buffer::<i32>::zeros(&device, 1).expect("memory of the host");
-        let out = Buffer::<i32>::zeros(&device, 1).expect("memory of the host");
-        launch(
-            &device,
-            sum_before,
-            grid(1u32),
-            (&out, &words, &ticket, tile),
-        )
-        .expect("it runs");
-        assert_eq!(out.to_vec().expect("it has run"), [tile * (tile + 1) / 2]);
+        let out = Buffer::<i32>::zeros(&device, 2).expect("memory of the host");
+        let arguments = (&out, &words, &ticket, known, tile);
+        launch(&device, sums_before, grid(1u32), arguments).expect("it runs");
+        let sum = tile * (tile + 1) / 2;
+        assert_eq!(
+            out.to_vec().expect("it has run"),
+            [sum, sum],
+            "{known} {tile}"
+        );
     }
 }
 
