@@ -8,7 +8,9 @@ pub(crate) fn registers_at_entry(target: &Target, threads: u32, directives: &Dir
     let share = target.registers_of_thread(threads, directives.minnctapersm.unwrap_or(1));
     let unit = target.registers.unit;
     let cap = directives.maxnreg;
-    cap.map_or(share, |most| most.next_multiple_of(unit).min(share))
+    cap.map_or(share, |most| {
+        most.min(share).next_multiple_of(unit).min(share)
+    })
 }
 
 #[cfg(test)]
@@ -36,5 +38,7 @@ mod tests {
         // Two CTAs that must fit leave each half of the file, whatever `.maxnreg` says.
         check(256, Some(2), Some(248), 128);
         check(256, Some(3), None, 80);
+        check(384, None, Some(u32::MAX), 168);
+        check(128, None, Some(u32::MAX), 255);
     }
 }
