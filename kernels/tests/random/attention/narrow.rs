@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Error, Factors, Options, Result};
+use tilekit_kernels::attention::{Attention, Factors, Options, Result};
 
 use super::mask::{Mask, Scores, scale};
 use super::query::{Query, Rows, dot};
@@ -116,7 +116,7 @@ impl Problem {
         let views = Views {
             broken,
             count: 4,
-            results: 3,
+            results: 3..4,
             is_fixed: |_, _| true,
         };
         let of = |at: usize| Buffer::from_slice(device, &self.call.factors(at)).unwrap();
@@ -208,7 +208,6 @@ fn broken() {
         let problem = Problem::new(&device, call);
         let before = problem.out.numbers();
         let result = problem.run(&attention, &device, Some(broken));
-        let names_argument = |error: &Error| matches!(error, Error::Argument { .. });
-        refused(result, names_argument, &[[before, problem.out.numbers()]]);
+        refused(result, &[[before, problem.out.numbers()]]);
     });
 }

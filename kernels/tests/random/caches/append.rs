@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tilekit::prelude::*;
 use tilekit_kernels::attention::{
-    Attention, Cache, CacheElement, Error, NewLengths, NewTokens, Operand, Result, Rotary,
+    Attention, Cache, CacheElement, NewLengths, NewTokens, Operand, Result, Rotary,
 };
 
 use super::room::{Memory, Room};
@@ -179,7 +179,7 @@ impl<T: Operand + Number, C: CacheElement<T> + Number> Problem<T, C> {
         let views = Views {
             broken,
             count: 6,
-            results: 3,
+            results: 3..6,
             is_fixed: |_, _| true,
         };
         let numbers = |numbers: &[f32]| Buffer::from_slice(device, numbers).unwrap();
@@ -378,11 +378,10 @@ fn broken() {
         };
         let before = results();
         let result = problem.run(&attention, &device, Some(broken));
-        let names_argument = |error: &Error| matches!(error, Error::Argument { .. });
         let pairs = before
             .into_iter()
             .zip(results())
             .map(|(before, after)| [before, after]);
-        refused(result, names_argument, &pairs.collect::<Vec<_>>());
+        refused(result, &pairs.collect::<Vec<_>>());
     });
 }

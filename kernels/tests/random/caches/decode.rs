@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Cache, CacheElement, Error, Operand, Options, Result};
+use tilekit_kernels::attention::{Attention, Cache, CacheElement, Operand, Options, Result};
 
 use super::room::{Memory, Room};
 use crate::attention::mask::{Mask, Scores, scale};
@@ -111,7 +111,7 @@ impl<T: Operand + Number, C: CacheElement<T> + Number> Problem<T, C> {
         let views = Views {
             broken,
             count: 4,
-            results: 3,
+            results: 3..4,
             is_fixed: |_, _| true,
         };
         let factors = Factors::of(self.call.heads());
@@ -271,7 +271,6 @@ fn broken() {
         let problem = Problem::<bf16, E4m3>::new(&device, call);
         let before = problem.out.numbers();
         let result = problem.run(&attention, &device, Some(broken));
-        let names_argument = |error: &Error| matches!(error, Error::Argument { .. });
-        refused(result, names_argument, &[[before, problem.out.numbers()]]);
+        refused(result, &[[before, problem.out.numbers()]]);
     });
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Error, LatentCache, Operand, Result};
+use tilekit_kernels::attention::{Attention, LatentCache, Operand, Result};
 
 use crate::attention::mask::{Mask, Scores};
 use crate::attention::query::{Query, Rows, dot};
@@ -138,7 +138,7 @@ impl<T: Operand + Number> Problem<T> {
         let views = Views {
             broken,
             count: 3,
-            results: 2,
+            results: 2..3,
             // A cache has any number of pages.
             is_fixed: |dimension, _| dimension > 0,
         };
@@ -259,7 +259,6 @@ fn broken() {
         let problem = Problem::<bf16>::new(&device, call);
         let before = problem.out.numbers();
         let result = problem.run(&attention, &device, Some(broken));
-        let names_argument = |error: &Error| matches!(error, Error::Argument { .. });
-        refused(result, names_argument, &[[before, problem.out.numbers()]]);
+        refused(result, &[[before, problem.out.numbers()]]);
     });
 }

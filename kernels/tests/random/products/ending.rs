@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 use tilekit_kernels::products::{Axis, Options, Precision};
 
 use super::options::{Extras, Factors, activate};
+use crate::broken::Views;
 use crate::numbers::{Number, factors, small};
 use crate::tensor::{MemoryLayout, Tensor};
 
@@ -15,7 +16,15 @@ pub(super) struct Ending<O> {
     bias: Vec<O>,
     source: Tensor<O, 3>,
     of_source: Vec<f64>,
+    /// Lengths that the scales of A and B and the bias may have.
+    right: [Vec<usize>; 3],
 }
+
+/// Which numbers of the scales of A and B and of the bias a result has.
+pub(super) type Numbers = [usize; 3];
+
+/// How many lists the numbers of a call are: scales of A and B, bias.
+pub(super) const LISTS: usize = 3;
 
 impl<O: Number> Ending<O> {
     /// Of results of a shape: batches, rows, columns.
@@ -30,29 +39,49 @@ impl<O: Number> Ending<O> {
             Some(Axis::Rows) => m,
             Some(Axis::Columns) | None => n,
         };
+        let lengths = [vec![m], vec![n], vec![of_bias]];
+        Ending::of_lengths(device, extras, lengths, (shape, source))
+    }
+
+    /// Of scales of A and B and a bias of the first of these lengths, where there is one for each of something; a call may have the others too.
+    pub(super) fn of_lengths(
+        device: &Device,
+        extras: Extras,
+        lengths: [Vec<usize>; 3],
+        (shape, source): ([usize; 3], &MemoryLayout<3>),
+    ) -> Ending<O> {
         let source = Tensor::new(device, shape, source, |len| small(len, 3));
+        let scales = [0, 1].map(|side| factors(extras.scales[side].len(lengths[side][0]), 5));
+        let [of_a, of_b, of_bias] = lengths;
+        let or_one = |mut lengths: Vec<usize>| {
+            lengths.push(1);
+            lengths
+        };
         Ending {
             extras,
-            scales: [0, 1].map(|side| factors(extras.scales[side].len([m, n][side]), 5)),
-            bias: small(of_bias, 6),
+            scales,
+            bias: small(of_bias[0], 6),
             of_source: source.numbers(),
             source,
+            right: [or_one(of_a), or_one(of_b), of_bias],
         }
     }
 
-    /// What the options make of the sum at an index, with the error that it may have before it is rounded; the result was `was` before.
-    pub(super) fn finished(&self, sum: f64, was: f64, at: [usize; 3]) -> (f64, f64) {
+    /// What the options make of the sum at an index, by these numbers, with the error that it may have before it is rounded; the result was `was` before.
+    pub(super) fn finished(
+        &self,
+        sum: f64,
+        was: f64,
+        at: [usize; 3],
+        numbers: Numbers,
+    ) -> (f64, f64) {
         let extras = self.extras;
         let scale = |side: usize| match &self.scales[side][..] {
             [] => 1.0,
             [one] => f64::from(*one),
-            each => f64::from(each[at[1 + side]]),
+            each => f64::from(each[numbers[side]]),
         };
-        let bias = match extras.bias {
-            None => 0.0,
-            Some(Axis::Rows) => self.bias[at[1]].back(),
-            Some(Axis::Columns) => self.bias[at[2]].back(),
-        };
+        let bias = extras.bias.map_or(0.0, |_| self.bias[numbers[2]].back());
         let source = if extras.has_source {
             self.of_source[self.source.at(at)]
         } else {
@@ -68,25 +97,43 @@ impl<O: Number> Ending<O> {
         (result, error + in_f32)
     }
 
-    /// Calls with the options, the source without the dimensions before `first`.
+    /// The same with a number for each row or column.
+    pub(super) fn of_result(&self, sum: f64, was: f64, at: [usize; 3]) -> (f64, f64) {
+        let [_, row, column] = at;
+        let of_bias = match self.extras.bias {
+            Some(Axis::Rows) => row,
+            Some(Axis::Columns) | None => column,
+        };
+        self.finished(sum, was, at, [row, column, of_bias])
+    }
+
+    /// Calls with the options, the source without the dimensions before `first`; of the views of the call the source is number `own`, and lists follow it.
     pub(super) fn with<R>(
         &self,
         device: &Device,
         (first, precision): (usize, Precision),
+        (views, own): (&Views, usize),
         call: impl FnOnce(&Options<'_, O>) -> R,
     ) -> R {
-        let of = |numbers: &[f32]| Buffer::from_slice(device, numbers).unwrap();
-        let scales = [of(&self.scales[0]), of(&self.scales[1])];
-        let bias = Buffer::from_slice(device, &self.bias).unwrap();
-        let source = self.source.view(first);
         let extras = self.extras;
+        let is_broken = |list: usize| views.is_broken(own + 1 + list);
+        let lists = [self.scales[0].len(), self.scales[1].len(), self.bias.len()];
+        let [of_a, of_b, of_bias] =
+            [0, 1, 2].map(|list| views.length(own + 1 + list, lists[list], &self.right[list]));
+        let scales = [of_a, of_b].map(|len| Buffer::from_slice(device, &factors(len, 5)).unwrap());
+        let bias = Buffer::from_slice(device, &small::<O>(of_bias, 6)).unwrap();
+        let has_scales = |side: usize| extras.scales[side] != Factors::None || is_broken(side);
+        let axis = extras.bias.or(is_broken(2).then_some(Axis::Columns));
+        let source = views.view(own, &self.source.view(first));
+        // A source is not looked at where it is not added.
+        let is_source_broken = views.is_broken(own);
         call(&Options {
             alpha: extras.alpha,
-            beta: extras.beta,
-            source: extras.has_source.then_some(&source),
-            a_scales: (extras.scales[0] != Factors::None).then_some(&scales[0]),
-            b_scales: (extras.scales[1] != Factors::None).then_some(&scales[1]),
-            bias: extras.bias.map(|axis| (&bias, axis)),
+            beta: if is_source_broken { 1.0 } else { extras.beta },
+            source: (extras.has_source || is_source_broken).then_some(&source),
+            a_scales: has_scales(0).then_some(&scales[0]),
+            b_scales: has_scales(1).then_some(&scales[1]),
+            bias: axis.map(|axis| (&bias, axis)),
             activation: extras.activation,
             precision,
         })

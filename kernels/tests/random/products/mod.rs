@@ -5,6 +5,7 @@ mod ending;
 mod grouped;
 mod options;
 mod place;
+mod problem;
 mod scaled;
 mod sparse;
 mod weight_only;

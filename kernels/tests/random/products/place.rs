@@ -2,8 +2,6 @@
 
 use proptest::prelude::*;
 
-use tilekit_kernels::products::Error;
-
 use crate::broken::{Broken, Views};
 use crate::calls::{extent, is_on_gpu};
 use crate::tensor::MemoryLayout;
@@ -51,16 +49,12 @@ pub(super) fn size() -> impl Strategy<Value = [usize; 3]> {
     })
 }
 
-/// So many matrices, the last of which is the result. Others have their rows and columns; a batch may have one of all.
-pub(super) fn matrices(broken: Option<Broken>, count: usize) -> Views {
+/// So many matrices, the last of which is the result, and so many lists behind them. Others have their rows and columns; a batch may have one of all.
+pub(super) fn matrices(broken: Option<Broken>, [matrices, lists]: [usize; 2]) -> Views {
     Views {
         broken,
-        count,
-        results: count - 1,
+        count: matrices + lists,
+        results: matrices - 1..matrices,
         is_fixed: |dimension, rank| dimension + 2 >= rank,
     }
-}
-
-pub(super) fn names_argument(error: &Error) -> bool {
-    matches!(error, Error::Argument { .. })
 }

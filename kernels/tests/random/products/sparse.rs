@@ -5,12 +5,12 @@ use tilekit::prelude::*;
 use tilekit_kernels::products::sparse::{HostSparse, Pruning, SparseMatrix, SparseOperand};
 use tilekit_kernels::products::{Options, Precision, Products, Result, ResultOf};
 
-use super::ending::Ending;
+use super::ending::{Ending, LISTS};
 use super::options::Extras;
-use super::place::{Place, matrices, names_argument, size};
-use crate::broken::{Broken, refused};
-use crate::calls::{device, each};
-use crate::near::{Within, exact};
+use super::place::{Place, matrices, size};
+use super::problem::{self, Problem, right};
+use crate::broken::Broken;
+use crate::near::Within;
 use crate::numbers::{Number, small};
 use crate::tensor::Tensor;
 
@@ -37,8 +37,8 @@ impl Call {
     }
 }
 
-/// The matrices of a call.
-struct Problem<T, O> {
+/// The matrices and numbers of a call.
+struct Sparse<T, O> {
     call: Call,
     a: Tensor<T, 3>,
     b: Tensor<T, 3>,
@@ -46,19 +46,7 @@ struct Problem<T, O> {
     ending: Ending<O>,
 }
 
-impl<T: SparseOperand + Number, O: ResultOf<T> + Number> Problem<T, O> {
-    fn new(device: &Device, call: Call) -> Problem<T, O> {
-        let [m, n, k] = call.size;
-        let layout = |at: usize| &call.places[at].layout;
-        Problem {
-            a: Tensor::new(device, [1, m, k], layout(0), |len| small(len, 1)),
-            b: Tensor::new(device, [1, k, n], layout(1), |len| small(len, 2)),
-            c: Tensor::new(device, [1, m, n], layout(2), |len| small(len, 4)),
-            ending: Ending::new(device, call.extras, [1, m, n], layout(3)),
-            call,
-        }
-    }
-
+impl<T: SparseOperand + Number, O: Number> Sparse<T, O> {
     /// A row by row, of four neighbours the two largest in magnitude, the first ones of equal ones.
     fn pruned(&self) -> Vec<f64> {
         let [m, _, k] = self.call.size;
@@ -80,7 +68,7 @@ impl<T: SparseOperand + Number, O: ResultOf<T> + Number> Problem<T, O> {
         all
     }
 
-    fn compressed(&self, products: &Products, stream: &Stream, device: &Device) -> SparseMatrix<T> {
+    fn compressed(&self, products: &Products, stream: &Stream) -> SparseMatrix<T> {
         if !self.call.is_compressed_by_host {
             let from = self.a.view(1);
             return products
@@ -92,20 +80,28 @@ impl<T: SparseOperand + Number, O: ResultOf<T> + Number> Problem<T, O> {
         let places = (0..m).flat_map(|i| (0..k).map(move |l| [0, i, l]));
         let elements: Vec<T> = places.map(|at| all[self.a.at(at)]).collect();
         let host = HostSparse::compress(&elements, [m, k], Pruning::LargestTwo).unwrap();
-        host.on(device).unwrap()
+        host.on(stream.device()).unwrap()
+    }
+}
+
+impl<T: SparseOperand + Number, O: ResultOf<T> + Number> Problem for Sparse<T, O> {
+    type Call = Call;
+    type Output = O;
+
+    fn new(device: &Device, call: Call) -> Sparse<T, O> {
+        let [m, n, k] = call.size;
+        let layout = |at: usize| &call.places[at].layout;
+        Sparse {
+            a: Tensor::new(device, [1, m, k], layout(0), |len| small(len, 1)),
+            b: Tensor::new(device, [1, k, n], layout(1), |len| small(len, 2)),
+            c: Tensor::new(device, [1, m, n], layout(2), |len| small(len, 4)),
+            ending: Ending::new(device, call.extras, [1, m, n], layout(3)),
+            call,
+        }
     }
 
-    /// With a view of B or C broken.
-    fn run(&self, products: &Products, device: &Device, broken: Option<Broken>) -> Result<()> {
-        let views = matrices(broken, 2);
-        let stream = Stream::new(device).unwrap();
-        let a = self.compressed(products, &stream, device);
-        let b = views.view(0, &self.b.view(1));
-        let c = views.view(1, &self.c.view(1));
-        let call = |options: &Options<'_, O>| products.sparse(&stream, &a, &b, &c, options);
-        self.ending.with(device, (1, Precision::Tf32), call)?;
-        stream.synchronize()?;
-        Ok(())
+    fn result(&self) -> &Tensor<O, 3> {
+        &self.c
     }
 
     fn wanted(&self, before: &[f64]) -> Within {
@@ -116,48 +112,41 @@ impl<T: SparseOperand + Number, O: ResultOf<T> + Number> Problem<T, O> {
             let product = |l: usize| a[i * k + l] * b[self.b.at([0, l, j])];
             let sum = (0..k).map(product).sum();
             let place = self.c.at([0, i, j]);
-            wanted[place] = Some(self.ending.finished(sum, before[place], [0, i, j]));
+            wanted[place] = Some(self.ending.of_result(sum, before[place], [0, i, j]));
         }
         wanted
     }
-}
-
-fn check<T: SparseOperand + Number, O: ResultOf<T> + Number>(extras: impl Fn(Extras) -> Extras) {
-    let device = device();
-    let products = Products::new(&device);
-    each(6, &Call::any(), |call| {
-        let extras = extras(call.extras);
-        let problem = Problem::<T, O>::new(&device, Call { extras, ..call });
-        let before = problem.c.numbers();
-        let wanted = problem.wanted(&before);
-        problem.run(&products, &device, None).unwrap();
-        exact("c", &problem.c.numbers(), &wanted, &before, O::ROUNDING);
-    });
+    fn run(&self, products: &Products, stream: &Stream, broken: Option<Broken>) -> Result<()> {
+        let views = matrices(broken, [2, 1 + LISTS]);
+        let a = self.compressed(products, stream);
+        let b = views.view(0, &self.b.view(1));
+        let c = views.view(1, &self.c.view(1));
+        let call = |options: &Options<'_, O>| products.sparse(stream, &a, &b, &c, options);
+        let first = (1, Precision::Tf32);
+        self.ending.with(stream.device(), first, (&views, 2), call)
+    }
 }
 
 #[test]
 fn bf16_to_bf16() {
-    check::<bf16, bf16>(|extras| extras);
+    right::<Sparse<bf16, bf16>>(6, &Call::any());
 }
 
 #[test]
 fn e4m3_to_bf16() {
-    check::<E4m3, bf16>(|extras| extras);
+    right::<Sparse<E4m3, bf16>>(6, &Call::any());
 }
 
 #[test]
 fn i8_to_i32() {
-    check::<i8, i32>(Extras::whole);
+    let whole = |call: Call| Call {
+        extras: call.extras.whole(),
+        ..call
+    };
+    right::<Sparse<i8, i32>>(6, &Call::any().prop_map(whole));
 }
 
 #[test]
 fn broken() {
-    let device = device();
-    let products = Products::new(&device);
-    each(20, &(Call::any(), Broken::any()), |(call, broken)| {
-        let problem = Problem::<bf16, bf16>::new(&device, call);
-        let before = problem.c.numbers();
-        let result = problem.run(&products, &device, Some(broken));
-        refused(result, names_argument, &[[before, problem.c.numbers()]]);
-    });
+    problem::broken::<Sparse<bf16, bf16>>(20, Call::any());
 }
