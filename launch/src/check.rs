@@ -1,6 +1,8 @@
 //! Arguments against the table: sizes are bound, promises checked, parameters packed. Nothing is allocated unless something
 //! is wrong.
 
+#[cfg(test)]
+mod random;
 mod rule;
 mod shapes;
 #[cfg(test)]

@@ -113,6 +113,9 @@ impl<'k> Bound<'k, '_> {
         }
         if parameter.shape().is_some() || matches!(parameter.role, Role::TensorMap { .. }) {
             self.check_strides(at, name, tensor)?;
+            if parameter.is_written {
+                self.check_places(name, tensor)?;
+            }
         }
         let reach = tensor.reach();
         match tensor.elements {
@@ -121,6 +124,31 @@ impl<'k> Bound<'k, '_> {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// What is written has no two elements in one place, as an expanded tensor has: programs would write it at the same time. Dimensions
+    /// that interleave count as such.
+    fn check_places(&self, name: &str, tensor: &Tensor<'_>) -> Result<(), Error> {
+        if tensor.strides.is_empty() || tensor.shape.contains(&0) {
+            return Ok(());
+        }
+        let dims = tensor.strides.iter().zip(tensor.shape);
+        let mut steps = [(0, 1); MOST_RANK];
+        for (step, (&stride, &extent)) in steps.iter_mut().zip(dims) {
+            *step = (stride, extent);
+        }
+        steps.sort_unstable();
+        let mut width = 1_i64;
+        for (stride, extent) in steps.into_iter().filter(|&(_, extent)| extent > 1) {
+            if stride < width {
+                return Err(self.wrong(format!(
+                    "{name} has elements in the same place (extents {:?}, strides {:?}), and the kernel writes them: pass a contiguous tensor",
+                    tensor.shape, tensor.strides
+                )));
+            }
+            width = width.saturating_add((extent - 1).saturating_mul(stride));
+        }
+        Ok(())
     }
 
     fn check_strides(&self, at: usize, name: &str, tensor: &Tensor<'_>) -> Result<(), Error> {

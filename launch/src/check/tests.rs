@@ -6,7 +6,7 @@ const PLACE: Place = Place {
     multiprocessors: 132,
 };
 
-fn tensor<'a>(address: u64, shape: &'a [i64], strides: &'a [i64]) -> Tensor<'a> {
+pub(super) fn tensor<'a>(address: u64, shape: &'a [i64], strides: &'a [i64]) -> Tensor<'a> {
     Tensor {
         address,
         data_type: DataType::Bf16,
@@ -18,7 +18,10 @@ fn tensor<'a>(address: u64, shape: &'a [i64], strides: &'a [i64]) -> Tensor<'a> 
 }
 
 /// The grid and the bytes of a launch, or what is wrong with it. A map's bytes begin with its address.
-fn launch(manifest: &str, arguments: &[Argument<'_>]) -> Result<([u32; 3], Vec<u8>), String> {
+pub(super) fn launch(
+    manifest: &str,
+    arguments: &[Argument<'_>],
+) -> Result<([u32; 3], Vec<u8>), String> {
     let kernel = Kernel::read(manifest).unwrap();
     let pack = || -> Result<([u32; 3], Vec<u8>), Error> {
         let mut bound = Bound::new(&kernel, PLACE, arguments);
@@ -146,6 +149,11 @@ fn every_mistake_names_kernel_argument_found_and_expected() {
         tensor(0x10000, &[1 << 40, 8], &[]),
         tensor(1 << 60, &[1 << 40, 8], &[]),
         "rows is 1099511627776, which i32 cannot hold: it must be -2147483648 to 2147483647",
+    );
+    check(
+        tensor(0x10000, &shape, &[0, 1]),
+        tensor(0x20000, &shape, &[0, 1]),
+        "out has elements in the same place (extents [8, 4096], strides [0, 1]), and the kernel writes them: pass a contiguous tensor",
     );
     check(
         tensor(0x10000, &shape, &[4096]),
