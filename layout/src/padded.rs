@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
-use super::{Axis, Dims, LayoutError, rules};
+use super::{Axis, Dims, Extent, LayoutError, rules};
 
 /// After every `interval` elements, `padding` elements are left out. The order of the elements before padding is a
 /// linear layout; the physical offset is `i + sum over pairs of (i / interval) * padding`.
@@ -27,24 +27,29 @@ pub enum Unpadded {
     Bases(Vec<Dims>),
 }
 
+fn extents<E: Extent>(pairs: impl IntoIterator<Item = [E; 2]>) -> Vec<[u32; 2]> {
+    let pairs = pairs.into_iter();
+    pairs.map(|pair| pair.map(Extent::extent)).collect()
+}
+
 impl Padded {
     /// Unswizzled rows with padding, `order[0]` contiguous.
-    pub fn new(pairs: impl Into<Vec<[u32; 2]>>, order: impl Into<Dims>) -> Self {
+    pub fn new<E: Extent>(pairs: impl IntoIterator<Item = [E; 2]>, order: impl Into<Dims>) -> Self {
         Self {
-            pairs: pairs.into(),
+            pairs: extents(pairs),
             unpadded: Unpadded::Rows(order.into()),
             cta_bases: Vec::new(),
         }
     }
 
     /// Elements in the order of `bases` (one per bit of the element's number), with padding.
-    pub fn with_bases<B: Into<Dims>>(
-        pairs: impl Into<Vec<[u32; 2]>>,
+    pub fn with_bases<E: Extent, B: Into<Dims>>(
+        pairs: impl IntoIterator<Item = [E; 2]>,
         bases: impl IntoIterator<Item = B>,
     ) -> Self {
         let bases = bases.into_iter().map(Into::into).collect();
         Self {
-            pairs: pairs.into(),
+            pairs: extents(pairs),
             unpadded: Unpadded::Bases(bases),
             cta_bases: Vec::new(),
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
-use super::{Layout, LayoutError};
+use super::{Extent, Layout, LayoutError};
 
 /// The parent's layout seen without dimension `dim`: what a reduction along `dim` leaves, and what `expand_dims(dim)`
 /// turns back into the parent. Threads that differed only along `dim` hold copies.
@@ -17,9 +17,9 @@ pub struct Slice {
 
 impl Slice {
     /// `parent` without dimension `dim`.
-    pub fn new(dim: u32, parent: impl Into<Layout>) -> Self {
+    pub fn new(dim: impl Extent, parent: impl Into<Layout>) -> Self {
         Self {
-            dim,
+            dim: dim.extent(),
             parent: parent.into(),
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
-use super::{Dims, LayoutError, rules};
+use super::{Dims, Extent, LayoutError, rules};
 
 /// Rows along `order[0]`; the vectors of `vec` elements in row `r` change places by XOR with the row's phase
 /// `(r / per_phase) % max_phase`.
@@ -23,11 +23,16 @@ pub struct Swizzled {
 
 impl Swizzled {
     /// A layout for kernels without clusters.
-    pub fn new(vec: u32, per_phase: u32, max_phase: u32, order: impl Into<Dims>) -> Self {
+    pub fn new(
+        vec: impl Extent,
+        per_phase: impl Extent,
+        max_phase: impl Extent,
+        order: impl Into<Dims>,
+    ) -> Self {
         Self {
-            vec,
-            per_phase,
-            max_phase,
+            vec: vec.extent(),
+            per_phase: per_phase.extent(),
+            max_phase: max_phase.extent(),
             order: order.into(),
             cta_bases: Vec::new(),
         }

@@ -214,7 +214,7 @@ fn rules_of_nvmma_are_reported() {
 
 #[kernel]
 fn rules_of_padded() {
-    let _ = Smem::<f32>::alloc([64, 64], Padded::new([], [1, 0]));
+    let _ = Smem::<f32>::alloc([64, 64], Padded::new(Vec::<[u32; 2]>::new(), [1, 0]));
     let _ = Smem::<f32>::alloc([64, 64], Padded::new([[48, 4]], [1, 0]));
     let _ = Smem::<f32>::alloc([64, 64], Padded::new([[64, 4], [64, 8]], [1, 0]));
     let _ = Smem::<f32>::alloc([64, 64], Padded::new([[1 << 17, 4]], [1, 0]));
