@@ -187,6 +187,8 @@ impl Places {
     pub fn start_reach(&self, view: &[u32]) -> u32 {
         // Buffers are counted by numbers and not by bits, and no other coordinate reaches their part of the offset.
         let dims = usize::from(self.has_buffers)..self.alloc_shape.rank();
+        // What has a whole dimension begins at its 0.
+        let dims = dims.filter(|&dim| view[dim] < self.alloc_shape[dim]);
         let left_out = dims.flat_map(|dim| {
             // A view of a size that is no power of two begins at a multiple of its granule.
             let bits = view[dim].trailing_zeros()..bits_below(self.alloc_shape[dim]);

@@ -188,6 +188,15 @@ fn a_part_of_an_allocation_holds_boxes_apart() {
 }
 
 #[test]
+fn a_whole_allocation_begins_at_its_start_whatever_its_extents() {
+    let block = [18, 40];
+    let plain = layout(Nvmma::PLAIN, 32, &block);
+    let held = (&plain, &block[..]);
+    let messages = tma_messages_in(&SM_90A, held, &block, &plain, 32, BoxKind::Tiled);
+    assert_eq!(messages.map(|messages| messages.len()), Ok(1));
+}
+
+#[test]
 fn what_is_cut_is_the_part_of_one_cta() {
     let check = |block: &[u32], swizzle: NvmmaSwizzle, bases: &[[u32; 2]], expected: &str| {
         let layout = swizzle.with_ctas(bases.iter().copied()).of(16).into();
