@@ -11,43 +11,63 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grid(pub [i64; 3]);
 
-/// A grid of `ctas` CTAs along x, or of `[x, y]` or `[x, y, z]`.
+/// A grid of `ctas` CTAs along x, or of `[x, y]` or `[x, y, z]`; as tuples, where the counts are of several types.
 ///
 /// ```
 /// # use tilekit::{Grid, grid};
 /// assert_eq!(grid(7usize.div_ceil(4)), Grid([2, 1, 1]));
 /// assert_eq!(grid([2, 3]), Grid([2, 3, 1]));
+/// assert_eq!(grid((7usize.div_ceil(4), 3u32)), Grid([2, 3, 1]));
 /// ```
 pub fn grid(ctas: impl Into<Grid>) -> Grid {
     ctas.into()
 }
 
-/// Lengths of host data are below 2⁶³; what is not counts as the most that there can be, which [`Grid::check`] refuses.
-fn signed(count: impl TryInto<i64>) -> i64 {
-    count.try_into().unwrap_or(i64::MAX)
+/// An integer that counts CTAs.
+trait Count {
+    /// Lengths of host data are below 2⁶³; what is not counts as the most that there can be, which [`Grid::check`] refuses.
+    fn signed(self) -> i64;
 }
 
-macro_rules! counts_along_x {
-    ($($count:ty),+) => {
-        $(impl From<$count> for Grid {
-            fn from(x: $count) -> Grid {
-                Grid([signed(x), 1, 1])
+macro_rules! counts {
+    ($($count:ty),+) => {$(
+        impl Count for $count {
+            fn signed(self) -> i64 {
+                self.try_into().unwrap_or(i64::MAX)
             }
-        })+
-    };
+        }
+
+        impl From<$count> for Grid {
+            fn from(x: $count) -> Grid {
+                Grid([x.signed(), 1, 1])
+            }
+        }
+    )+};
 }
 
-counts_along_x!(i32, u32, i64, u64, usize);
+counts!(i32, u32, i64, u64, usize);
+
+impl<X: Count, Y: Count> From<(X, Y)> for Grid {
+    fn from((x, y): (X, Y)) -> Grid {
+        Grid([x.signed(), y.signed(), 1])
+    }
+}
+
+impl<X: Count, Y: Count, Z: Count> From<(X, Y, Z)> for Grid {
+    fn from((x, y, z): (X, Y, Z)) -> Grid {
+        Grid([x.signed(), y.signed(), z.signed()])
+    }
+}
 
 impl From<[usize; 2]> for Grid {
     fn from([x, y]: [usize; 2]) -> Grid {
-        Grid([signed(x), signed(y), 1])
+        Grid([x.signed(), y.signed(), 1])
     }
 }
 
 impl From<[usize; 3]> for Grid {
     fn from(counts: [usize; 3]) -> Grid {
-        Grid(counts.map(signed))
+        Grid(counts.map(Count::signed))
     }
 }
 
