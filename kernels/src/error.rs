@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why a call failed.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Error {
     /// An argument that is not supported.
     Argument {
@@ -22,6 +22,13 @@ pub enum Error {
 
 /// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The text, as of [`tilekit::Error`].
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

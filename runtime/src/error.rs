@@ -18,7 +18,7 @@ use crate::cuda::CudaFailure;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, as data: every field that the text shows can be matched on.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
     /// What this machine lacks: a driver, a GPU, ptxas; or what its tools have against the code.

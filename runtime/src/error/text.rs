@@ -21,6 +21,13 @@ fn write_failures(f: &mut fmt::Formatter<'_>, failed: &[RankFailure]) -> fmt::Re
     Ok(())
 }
 
+/// The text: what `unwrap` and a `main` that returns an error print is read by an author.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
