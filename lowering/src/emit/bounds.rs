@@ -8,7 +8,7 @@ use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
 use ir::ops::Op;
 use ir::ops::shared::SmemIndex;
-use ptx::{Bound, Operand, Predicate};
+use ptx::{Bound, Operand, Predicate, Reg};
 
 use super::Emitter;
 use super::element::Element;
@@ -51,6 +51,32 @@ impl Emitter<'_> {
         }
     }
 
+    /// States that an index along a dimension of a view lies inside of it, where `guard` holds.
+    pub(super) fn state_index(
+        &mut self,
+        index: Reg,
+        (view, axis): (Value, usize),
+        guard: Option<Predicate>,
+    ) {
+        if !self.locations.is_on() {
+            return;
+        }
+        let s = self.func.ty(view).as_smem();
+        let s = s.expect("the verifier admits only shared memory here");
+        let allocated = self.allocated(self.whole(view));
+        let what = format!(
+            "dimension {axis} of {} of {} in shared memory{allocated}",
+            s.shape, s.elem
+        );
+        let bound = Bound {
+            index,
+            plus: 0,
+            limit: s.shape[axis],
+            what,
+        };
+        self.code.push_guarded(guard, bound);
+    }
+
     /// States that a copy takes no more elements than the view has, where `guard` holds.
     pub(super) fn state_count(&mut self, count: Value, view: Value, guard: Option<Predicate>) {
         let (index, plus) = match self.scalar(count) {
@@ -64,11 +90,7 @@ impl Emitter<'_> {
         }
         let s = self.func.ty(view).as_smem();
         let s = s.expect("the verifier admits only shared memory here");
-        let mut whole = view;
-        while let Some((_, from)) = self.source_of(whole) {
-            whole = from;
-        }
-        let allocated = self.allocated(whole);
+        let allocated = self.allocated(self.whole(view));
         let what = format!(
             "the number of elements that a copy takes of {} of {} in shared memory{allocated}",
             s.shape, s.elem
@@ -80,6 +102,14 @@ impl Emitter<'_> {
             what,
         };
         self.code.push_guarded(guard, bound);
+    }
+
+    /// The allocation that a view is of.
+    fn whole(&self, mut view: Value) -> Value {
+        while let Some((_, from)) = self.source_of(view) {
+            view = from;
+        }
+        view
     }
 
     /// Where the author allocated shared memory, for messages.

@@ -9,6 +9,7 @@ use ptx::{Addr, Space};
 use super::atomic::{Step, word};
 use super::distribute::Distribution;
 use super::element::Element;
+use super::owners::Turn;
 use super::shared::{Number, Offset, View};
 use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
@@ -24,7 +25,12 @@ impl Lower for SmemGather {
             let original = distribution.original(register);
             loaded[register] = if original == register {
                 let index = (indices[register], elem);
-                let addr = cx.indexed(&view, &distribution, register, self.axis, index);
+                let along = (self.view, self.axis);
+                let turn = Turn {
+                    register,
+                    guard: None,
+                };
+                let addr = cx.indexed(&view, along, &distribution, &turn, index);
                 let regs = cx.code.vector_regs(shape, None);
                 let like = plain_load(Space::Shared);
                 cx.code.load_into(shape, &regs, addr, None, &like);
@@ -47,7 +53,7 @@ impl Lower for SmemScatter {
         let values = cx.elements(self.values);
         for turn in cx.turns(self.indices, None) {
             let index = (indices[turn.register], elem);
-            let addr = cx.indexed(&view, &distribution, turn.register, self.axis, index);
+            let addr = cx.indexed(&view, (self.view, self.axis), &distribution, &turn, index);
             let like = plain_store(Space::Shared);
             let value = [values[turn.register]];
             cx.code.store(shape, &value, addr, turn.guard, &like);
@@ -94,8 +100,8 @@ struct Steps {
 impl Emitter<'_> {
     /// Does each step once; gives what was there before, by registers, if that is wanted.
     fn atomic_steps(&mut self, steps: &Steps, wants_old: bool) -> Vec<(usize, Element)> {
-        let (view, indices, axis) = steps.place;
-        let view = View::of(self, view);
+        let (viewed, indices, axis) = steps.place;
+        let view = View::of(self, viewed);
         let data = view.ty.elem;
         let ty = word(steps.op, data);
         let distribution = self.distribution(self.tensor(indices));
@@ -104,7 +110,7 @@ impl Emitter<'_> {
         let mut known = Vec::new();
         for turn in self.turns(indices, steps.mask) {
             let index = (places[turn.register], elem);
-            let to = self.indexed(&view, &distribution, turn.register, axis, index);
+            let to = self.indexed(&view, (viewed, axis), &distribution, &turn, index);
             let value = self.code.atomic_word(values[turn.register], data, ty);
             let step = Step {
                 semantics: Semantics::Relaxed,
@@ -128,9 +134,9 @@ impl Emitter<'_> {
     fn indexed(
         &mut self,
         view: &View<'_>,
+        (viewed, axis): (Value, u32),
         registers: &Distribution,
-        register: usize,
-        axis: u32,
+        turn: &Turn,
         (index, elem): (Element, Elem),
     ) -> Addr {
         let axis = axis as usize;
@@ -140,11 +146,14 @@ impl Emitter<'_> {
         };
         let thread: Vec<u32> = registers.thread_bases().map(place).collect();
         let mut offset = Offset::of(Number::Thread, &thread);
-        offset.add_constant(place(registers.offsets[register]));
+        offset.add_constant(place(registers.offsets[turn.register]));
         let along = view.places().along(axis, view.ty.shape[axis]);
-        match index.as_int() {
-            Some(index) => offset.add_bits_of(index as u32, &along),
-            None => offset.add_part(Number::Held(self.code.index_word(index, elem)), &along),
+        if let Some(index) = index.as_int() {
+            offset.add_bits_of(index as u32, &along);
+        } else {
+            let index = self.code.index_word(index, elem);
+            self.state_index(index, (viewed, axis), turn.guard);
+            offset.add_part(Number::Held(index), &along);
         }
         let address = self.moved(view, &offset);
         self.code.shared_addr(address, 0)

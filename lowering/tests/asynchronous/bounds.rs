@@ -68,6 +68,23 @@ fn folded(out: Ptr<i32>, comes: i32) {
     out.at(at).store(ring.index(3).load(row()));
 }
 
+/// Elements of a tile between two others by computed places: a gather, a scatter, and an atomic of those that a mask leaves.
+#[kernel(warps = 1)]
+fn by_indices(out: Ptr<i32>, gathered: i32, scattered: i32, added: i32, count: i32) {
+    let plain = || Swizzled::plain([0]);
+    let at = arange(0..64, row());
+    let before = Smem::alloc_with(at, plain());
+    let tile = Smem::alloc_with(at, plain());
+    let after = Smem::alloc_with(at, plain());
+    let found = tile.gather(at + gathered, 0);
+    tile.scatter(at, at + scattered, 0);
+    tile.at_indices(at + added, 0)
+        .mask(at < count)
+        .atomic_add(1);
+    out.at(at)
+        .store(found + tile.load(row()) + before.load(row()) + after.load(row()));
+}
+
 #[track_caller]
 fn check(said: &str, parts: &[&str]) {
     for part in parts {
@@ -115,6 +132,37 @@ fn an_index_outside_is_named_with_its_line_and_allocation() {
     check(&said, &["index 8 is outside 0..8"]);
     let said = fault(unused, [1; 3], &[out, Argument::Int(4), Argument::Int(1)]);
     check(&said, &["index 4 is outside 0..4"]);
+}
+
+#[test]
+fn a_computed_index_is_named_as_one_of_buffers_is() {
+    let given = |gathered, scattered, added, count| {
+        let numbers = [gathered, scattered, added, count].map(Argument::Int);
+        [buffer(&[0_i32; 64])]
+            .into_iter()
+            .chain(numbers)
+            .collect::<Vec<_>>()
+    };
+    // What the mask leaves out may be anywhere.
+    let after = run(by_indices, [1; 3], &given(0, 0, 60, 4));
+    assert_eq!(
+        numbers::<i32>(&after[0])[59..62],
+        [4 * 59, 4 * 60 + 1, 4 * 61 + 1]
+    );
+    for (given, index, line) in [
+        (given(1, 0, 0, 64), "index 64", "tile.gather(at"),
+        (given(0, -1, 0, 64), "index -1", "tile.scatter(at"),
+        (given(0, 0, 60, 5), "index 64", ".atomic_add(1);"),
+    ] {
+        let said = fault(by_indices, [1; 3], &given);
+        let lines = include_str!("bounds.rs").lines();
+        let line = lines
+            .clone()
+            .position(|text| text.trim_start().contains(line));
+        let line = format!("asynchronous/bounds.rs:{}:", line.unwrap() + 1);
+        let what = "outside 0..64: dimension 0 of [64] of i32 in shared memory, allocated at";
+        check(&said, &[index, what, &line]);
+    }
 }
 
 #[test]

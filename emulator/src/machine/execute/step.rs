@@ -437,6 +437,7 @@ fn check_bound(scene: &Scene<'_>, bound: &IndexBound) -> Stepped {
         "index {first} is outside 0..{}: {}",
         bound.limit, bound.what
     );
-    Err(Trouble::new(FaultKind::OutOfBounds, lanes, message)
-        .help("reduce the index modulo the length (`% stages`), or allocate more"))
+    Err(Trouble::new(FaultKind::OutOfBounds, lanes, message).help(
+        "reduce the index modulo the length (`% stages`), mask or clamp it, or allocate more",
+    ))
 }
