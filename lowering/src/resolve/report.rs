@@ -2,10 +2,10 @@
 
 use cranelift_entity::{SecondaryMap, packed_option::PackedOption};
 use diag::{Code, Diagnostic, Diagnostics};
-use ir::Func;
 use ir::entity::{Inst, Value};
 use ir::ops::LayoutRule;
-use layout::Layout;
+use ir::{Func, ValueDef};
+use layout::{Layout, spread};
 
 use super::inference::{Conflict, Entry, Inference, Origin};
 
@@ -61,7 +61,11 @@ pub(super) fn unresolved(
         let place = func.value_place(value);
         let d = Diagnostic::error(Code::UnresolvedLayout, place, undecided(func, value, open));
         let d = d.labelled("made here, and no operation on it has a layout");
-        found.push(d.help(help(open)));
+        let d = d.help(help(func, value, open));
+        // A loop that unrolls makes the same mistake over and over.
+        if !found.0.contains(&d) {
+            found.push(d);
+        }
     }
 }
 
@@ -108,12 +112,25 @@ fn undecided(func: &Func, value: Value, open: &Layout) -> String {
     }
 }
 
-fn help(open: &Layout) -> &'static str {
+/// Says a layout that the tensor can have, since any will do.
+fn help(func: &Func, value: Value, open: &Layout) -> String {
+    let shape = func
+        .ty(value)
+        .as_tensor()
+        .map(|tensor| tensor.shape.clone());
+    let shape = shape.unwrap_or_default();
+    let order = (0..shape.rank() as u32).rev().collect();
+    let warps = match func.def(value) {
+        ValueDef::Result(inst, _) => func.warps_at(inst),
+        ValueDef::Param(..) => func.warps,
+    };
+    let one = spread(&shape, &order, 1, warps).to_string();
+    let one = format!("`{}`, say", one.replacen('(', "::new(", 1));
     match open {
-        Layout::Coalesced => {
-            "give it a layout, or `Auto` if another operand determines it: `Coalesced` is resolved by loads and stores"
-        }
-        _ => "give it a layout where it is made, or set it with `set_layout`",
+        Layout::Coalesced => format!(
+            "give it a layout, {one}, or `Auto` if another operand determines it: `Coalesced` is resolved by loads and stores of global memory"
+        ),
+        _ => format!("give it a layout where it is made, {one}, or set it with `set_layout`"),
     }
 }
 

@@ -69,6 +69,27 @@ fn auto_never_resolved(x: Ptr<f32>) {
     x.at(twice).store(0.0);
 }
 
+/// Any layout will do for what is only reduced, and a loop that unrolls makes the mistake several times.
+#[kernel]
+fn auto_in_an_unrolled_loop(x: Ptr<f32>) {
+    let mut sum = scalar(0.0);
+    for part in 0..4 {
+        let tile = Smem::<f32>::alloc([64, 32], Swizzled::plain([1, 0]));
+        tile.store(full::<f32>(
+            [64, 32],
+            1.0,
+            Blocked::new([1, 4], [4, 8], [4, 1], [1, 0]),
+        ));
+        sum += tile.load(Auto).sum(..).scalar() * part as f32;
+    }
+    x.store(sum);
+}
+
+#[test]
+fn a_mistake_in_an_unrolled_loop_is_one_mistake() {
+    check("auto_in_an_unrolled_loop", auto_in_an_unrolled_loop.trace());
+}
+
 #[test]
 fn an_auto_layout_without_a_source_is_refused() {
     check("auto_never_resolved", auto_never_resolved.trace());

@@ -86,7 +86,7 @@ fn coalesced_without_an_access_is_undecided() {
         error[TK0003]: no load or store chooses a layout for `r`, a 64xi32 tensor
           --> test.tile:2:3
               made here, and no operation on it has a layout
-          = help: give it a layout, or `Auto` if another operand determines it: `Coalesced` is resolved by loads and stores",
+          = help: give it a layout, `Blocked::new([1], [32], [4], [0])`, say, or `Auto` if another operand determines it: `Coalesced` is resolved by loads and stores of global memory",
     );
 }
 
@@ -325,7 +325,7 @@ fn auto_that_nothing_decides_names_the_maker() {
         error[TK0003]: no operation determines the layout of `r`, a 64xi32 tensor
           --> test.tile:2:3
               made here, and no operation on it has a layout
-          = help: give it a layout where it is made, or set it with `set_layout`",
+          = help: give it a layout where it is made, `Blocked::new([1], [32], [4], [0])`, say, or set it with `set_layout`",
     );
 }
 
