@@ -214,7 +214,7 @@ fn check_step(s: &SmemType, dim: usize, start: u32, length: u32) -> Result<(), S
     let step = 1 << length.trailing_zeros();
     if !start.is_multiple_of(step) {
         return Err(format!(
-            "a slice of {length} elements of dimension {dim} starts at a multiple of {step}, and this one at {start}; slice fewer elements, or start at {} or {}",
+            "a slice of {length} elements of dimension {dim} starts at a multiple of {step}, and this one at {start}; slice fewer elements, start at {} or {}, or `gather` elements from anywhere",
             start / step * step,
             start.next_multiple_of(step)
         ));

@@ -112,7 +112,11 @@ impl Worker<'_> {
         let message = format!(
             "the copy begins at element {first} of the innermost dimension, {bytes} bytes each; it must begin at a multiple of {unit} bytes"
         );
-        Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message))
+        let help = format!(
+            "begin at a multiple of {} elements, further in front where a halo is read, with a block that is as much wider",
+            i64::from(unit) / bytes
+        );
+        Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message).help(help))
     }
 }
 

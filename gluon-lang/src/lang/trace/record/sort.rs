@@ -37,9 +37,9 @@ pub(crate) fn top_k(operand: Value, k: i128, axis: usize, at: At) -> [Value; 2] 
         let Some(k) = u32::try_from(k).ok().filter(fits) else {
             let message = format!("`top_k` of {k} of {size} elements");
             let error = OpError::new(Code::ShapeMismatch, message);
-            let error = error
-                .typed(operand, trace.ty(operand))
-                .help("use k equal to all elements or a power of two, and mask the rest");
+            let error = error.typed(operand, trace.ty(operand)).help(format!(
+                "keep a power of two below {size}, or all {size}, and mask the rest"
+            ));
             let poison = trace.fail(error, at);
             return [poison, poison];
         };
