@@ -10,6 +10,7 @@
     reason = "what fails here ends the program at its line, and figures are what it prints"
 )]
 
+mod attention;
 mod blocks;
 mod decode;
 mod latent;
@@ -28,5 +29,6 @@ fn main() {
     decode::run(&device, &filter);
     blocks::run(&device, &filter);
     latent::run(&device, &filter);
+    attention::run(&device, &filter);
     products::run(&device, &filter);
 }
