@@ -1,5 +1,17 @@
 //! Comparison of buffers with what is expected of them.
 
+use std::cmp::Ordering;
+
+/// Whether two numbers are the same, NaN and NaN too.
+fn is_same(found: f64, wanted: f64) -> bool {
+    found.partial_cmp(&wanted) == Some(Ordering::Equal) || found.is_nan() && wanted.is_nan()
+}
+
+/// Whether a number is another one, or near it where that is finite.
+fn is_near(found: f64, wanted: f64, allowed: f64) -> bool {
+    is_same(found, wanted) || wanted.is_finite() && (found - wanted).abs() <= allowed
+}
+
 /// Compares elements of a buffer within an absolute and a relative error, and those where no result is stored with what they were.
 pub(crate) fn near(
     name: &str,
@@ -11,15 +23,16 @@ pub(crate) fn near(
     for (at, found) in found.iter().enumerate() {
         let Some(want) = wanted[at] else {
             assert!(
-                before.get(at) == Some(found),
+                before
+                    .get(at)
+                    .is_some_and(|&before| is_same(*found, before)),
                 "{name}[{at}], where no result is stored, is {found}"
             );
             continue;
         };
-        let is_same = found.is_infinite() && found.total_cmp(&want).is_eq();
         let allowed = absolute + relative * want.abs();
         assert!(
-            is_same || (found - want).abs() <= allowed,
+            is_near(*found, want, allowed),
             "{name}[{at}]: found {found}, expected {want} within {allowed}"
         );
     }
@@ -47,7 +60,7 @@ pub(crate) fn near_in_rows(
     for (at, found) in found.iter().enumerate() {
         let (want, allowed) = (all[at], allowed[at]);
         assert!(
-            (found - want).abs() <= allowed,
+            is_near(*found, want, allowed),
             "{name}[{at}]: found {found}, expected {want} within {allowed}"
         );
     }
@@ -68,7 +81,7 @@ pub(crate) fn exact(
         let (want, error) = wanted[at].unwrap_or((before[at], 0.0));
         let allowed = error + want.abs() * rounding;
         assert!(
-            (found - want).abs() <= allowed,
+            is_near(*found, want, allowed),
             "{name}[{at}]: found {found}, expected {want} within {allowed}"
         );
     }

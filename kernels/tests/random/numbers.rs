@@ -7,6 +7,8 @@ pub(crate) trait Number: DeviceElement {
     /// Rounded to it.
     fn of(number: f64) -> Self;
     fn back(self) -> f64;
+    /// What lies beside the elements of a tensor, and would be seen in whatever is computed from it.
+    fn beside() -> Self;
     /// The largest relative error of rounding to it; integers are exact.
     const ROUNDING: f64;
 }
@@ -19,6 +21,9 @@ macro_rules! floats {
             }
             fn back(self) -> f64 {
                 self.to_f64()
+            }
+            fn beside() -> Self {
+                <$element>::from_f64(f64::NAN)
             }
             const ROUNDING: f64 = 1.0 / (1_u64 << $bits) as f64;
         }
@@ -33,7 +38,7 @@ floats! {
 }
 
 macro_rules! natives {
-    ($($element:ty: $rounding:expr;)*) => {$(
+    ($($element:ty: $rounding:expr, $beside:expr;)*) => {$(
         impl Number for $element {
             fn of(number: f64) -> Self {
                 number as $element
@@ -41,16 +46,19 @@ macro_rules! natives {
             fn back(self) -> f64 {
                 self as f64
             }
+            fn beside() -> Self {
+                $beside
+            }
             const ROUNDING: f64 = $rounding;
         }
     )*};
 }
 
 natives! {
-    f32: 1.0 / (1_u64 << 24) as f64;
-    i32: 0.0;
-    i8: 0.0;
-    u8: 0.0;
+    f32: 1.0 / (1_u64 << 24) as f64, f32::NAN;
+    i32: 0.0, 1 << 20;
+    i8: 0.0, 101;
+    u8: 0.0, 255;
 }
 
 /// Numbers without a pattern, each of 64 bits.

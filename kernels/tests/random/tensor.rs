@@ -27,7 +27,7 @@ pub(crate) struct Tensor<T, const RANK: usize> {
 }
 
 impl<T: Number, const RANK: usize> Tensor<T, RANK> {
-    /// Its elements, and those between and beside them, are those of a list of so many.
+    /// Its elements are those of a list of so many, and between and beside them is what would be seen in results.
     pub(crate) fn new(
         device: &Device,
         shape: [usize; RANK],
@@ -43,12 +43,31 @@ impl<T: Number, const RANK: usize> Tensor<T, RANK> {
             strides[dimension] = stride;
             stride *= shape[dimension].max(1);
         }
-        Tensor {
-            buffer: Buffer::from_slice(device, &elements(layout.offset + stride)).unwrap(),
+        let len = layout.offset + stride;
+        let mut tensor = Tensor {
+            buffer: Buffer::new(device, len).unwrap(),
             shape,
             strides,
             offset: layout.offset,
+        };
+        let mut all = vec![T::beside(); len];
+        let inside = elements(len);
+        let count: usize = shape.iter().product();
+        for place in (0..count).map(|number| tensor.at(tensor.index(number))) {
+            all[place] = inside[place];
         }
+        tensor.buffer = Buffer::from_slice(device, &all).unwrap();
+        tensor
+    }
+
+    /// The index of an element by its number in row-major order.
+    fn index(&self, mut number: usize) -> [usize; RANK] {
+        let mut index = [0; RANK];
+        for (at, extent) in index.iter_mut().zip(self.shape).rev() {
+            *at = number % extent;
+            number /= extent;
+        }
+        index
     }
 
     /// Without the dimensions before `first`.

@@ -5,6 +5,7 @@ use tilekit_kernels::attention::BlockKind;
 
 use super::beside::Beside;
 use super::mask::{Mask, Scores, scale};
+use super::modified;
 use crate::calls::{extent, is_on_gpu};
 use crate::numbers::noise;
 use crate::tensor::{MemoryLayout, rows};
@@ -53,18 +54,28 @@ impl Call {
         let rare = || prop_oneof![3 => Just(false), 1 => Just(true)];
         let flags = (rare(), rare(), any::<bool>(), Beside::any());
         let places = [rows(8), rows(8), rows(8), rows(8)];
-        let all = (sizes, Mask::any(), Scores::any(), scale(), flags, places);
+        let all = (
+            sizes,
+            Mask::any(),
+            Scores::any_or_modified(),
+            scale(),
+            flags,
+            places,
+        );
         let call = all.prop_map(|(sizes, mask, scores, scale, flags, places)| {
             let (batches, kv_heads, group, tokens, depths) = sizes;
             let (has_sinks, is_ragged, deterministic, beside) = flags;
             // Beside a mask of blocks scores are changed by modifiers alone.
             let has_blocks = beside.blocks().is_some();
             let is_ragged = is_ragged && !has_blocks;
-            let scores = if has_blocks { Scores::Plain } else { scores };
+            let scores = match scores {
+                Scores::Biased(_) => scores,
+                _ if has_blocks => Scores::Plain,
+                _ => scores,
+            };
             let chunk = mask.chunk.filter(|_| !has_blocks);
             // Of several lengths, and by the positions of slopes, the last query has the last key's.
-            let counts_from_last =
-                is_ragged || matches!(scores, Scores::Alibi) && tokens[0] != tokens[1];
+            let counts_from_last = is_ragged || scores.has_positions() && tokens[0] != tokens[1];
             let from_first = mask.from_first && !counts_from_last;
             let mask = Mask {
                 chunk,
@@ -95,7 +106,10 @@ impl Call {
 
     /// Whether a query of a sequence and head, at a place among the keys, sees a key.
     pub(super) fn sees(&self, at: [usize; 4], place: i64) -> bool {
-        let by_mask = || self.mask.sees(place, at[3] as i64);
+        let key = at[3] as i64;
+        let by_modifier =
+            !matches!(self.scores, Scores::Biased(true)) || modified::sees(place, key);
+        let by_mask = || self.mask.sees(place, key) && by_modifier;
         match self.beside.blocks().map(|blocks| blocks.sees(at)) {
             Some(BlockKind::Hidden) => false,
             Some(BlockKind::Full) => true,

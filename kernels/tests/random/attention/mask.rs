@@ -51,6 +51,8 @@ pub(crate) enum Scores {
     Plain,
     Softcap(f32),
     Alibi,
+    /// By a modifier of the author's, which masks keys or not.
+    Biased(bool),
 }
 
 impl Scores {
@@ -62,10 +64,20 @@ impl Scores {
         ]
     }
 
+    /// Those of calls that take modifiers.
+    pub(crate) fn any_or_modified() -> impl Strategy<Value = Scores> {
+        prop_oneof![3 => Scores::any(), 1 => any::<bool>().prop_map(Scores::Biased)]
+    }
+
+    /// Whether they depend on positions, which count from the last query and key.
+    pub(crate) fn has_positions(self) -> bool {
+        matches!(self, Scores::Alibi | Scores::Biased(_))
+    }
+
     pub(crate) fn softcap(self) -> Option<f32> {
         match self {
             Scores::Softcap(cap) => Some(cap),
-            Scores::Plain | Scores::Alibi => None,
+            _ => None,
         }
     }
 
@@ -73,7 +85,7 @@ impl Scores {
     pub(crate) fn error(self) -> f64 {
         match self {
             Scores::Softcap(cap) => f64::from(cap) / 2048.0,
-            Scores::Plain | Scores::Alibi => 0.0,
+            _ => 0.0,
         }
     }
 }

@@ -3,12 +3,15 @@
 mod beside;
 mod call;
 pub(crate) mod mask;
+mod modified;
 mod narrow;
 pub(crate) mod query;
 mod reference;
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Lengths, Operand, Options, Plain, Result, Upstream};
+use tilekit_kernels::attention::{
+    Attention, Differentiable, Lengths, Operand, Options, Plain, Result, Upstream,
+};
 
 use crate::broken::{Broken, Views, refused};
 use crate::calls::{device, each};
@@ -17,6 +20,7 @@ use crate::numbers::{Number, fractions};
 use crate::tensor::Tensor;
 use call::Call;
 use mask::Scores;
+use modified::Biased;
 use query::Factors;
 use reference::Wanted;
 
@@ -48,61 +52,102 @@ impl<T: Operand + Number> Problem<T> {
         }
     }
 
-    /// The call forward and backward, or one of both with a view broken: Q, K, V, the output, and backward dO and the gradients.
+    /// The call forward and backward, or one of both with a view or a list broken: Q, K, V, the output, and backward dO and the gradients; then the LSE, slopes, sinks and offsets.
     fn run(&self, attention: &Attention, device: &Device, broken: Option<Broken>) -> Result<()> {
+        match self.call.scores {
+            Scores::Biased(true) => self.run_with::<Biased<true>>(attention, device, broken),
+            Scores::Biased(false) => self.run_with::<Biased<false>>(attention, device, broken),
+            _ => self.run_with::<Plain>(attention, device, broken),
+        }
+    }
+
+    /// By a modifier, where the scores have one.
+    fn run_with<M: Differentiable>(
+        &self,
+        attention: &Attention,
+        device: &Device,
+        broken: Option<Broken>,
+    ) -> Result<()> {
+        // Offsets are no list of a call without them.
+        let lists = if self.call.is_ragged { 5 } else { 3 };
         let views = Views {
             broken,
-            count: 8,
+            count: 8 + lists,
             results: 5..8,
             is_fixed: |_, _| true,
         };
         let of_forward = Views {
-            count: 4,
+            count: 4 + lists,
             results: 3..4,
             ..views.clone()
         };
-        let of = |numbers: &[i32]| Buffer::from_slice(device, numbers).unwrap();
-        let offsets = [0, 1].map(|side| of(&self.call.offsets(side)));
+        let is_forward = broken.is_none_or(Broken::is_first);
+        let (of_lists, first) = if is_forward {
+            (&of_forward, 4)
+        } else {
+            (&views, 8)
+        };
+        let resized = |list: usize, len: usize| of_lists.length(first + list, len, &[len]);
+        let of = |list: usize, mut numbers: Vec<f32>| {
+            numbers.resize(resized(list, numbers.len()), 0.0);
+            Buffer::from_slice(device, &numbers).unwrap()
+        };
+        let offsets = [0, 1].map(|side| {
+            let mut offsets = self.call.offsets(side);
+            if self.call.is_ragged {
+                offsets.resize(resized(3 + side, offsets.len()), 0);
+            }
+            Buffer::from_slice(device, &offsets).unwrap()
+        });
         let factors = Factors::of(self.call.heads());
-        let numbers = |numbers: &[f32]| Buffer::from_slice(device, numbers).unwrap();
-        let (slopes, sinks) = (numbers(&factors.slopes), numbers(&factors.sinks));
-        let longest = [0, 1].map(|side| self.call.longest(side));
+        let biases = Buffer::from_slice(device, &factors.biases()).unwrap();
+        let (slopes, sinks) = (of(1, factors.slopes), of(2, factors.sinks));
+        let has = |list: usize, has: bool| has || of_lists.is_broken(first + list);
         let lengths = Lengths {
             query_offsets: &offsets[0],
             key_offsets: &offsets[1],
-            longest: longest[0],
-            longest_keys: longest[1],
+            longest: self.call.longest(0),
+            longest_keys: self.call.longest(1),
         };
-        let mask = self.call.mask;
+        let Call { mask, scores, .. } = self.call;
         let options = Options {
             causal: mask.causal,
             window: mask.window,
             chunk: mask.chunk,
             from_first: mask.from_first,
             scale: self.call.scale,
-            softcap: self.call.scores.softcap(),
-            alibi: matches!(self.call.scores, Scores::Alibi).then_some(&slopes),
-            sinks: self.call.has_sinks.then_some(&sinks),
+            softcap: scores.softcap(),
+            alibi: has(1, matches!(scores, Scores::Alibi)).then_some(&slopes),
+            sinks: has(2, self.call.has_sinks).then_some(&sinks),
             lengths: self.call.is_ragged.then_some(lengths),
             deterministic: self.call.deterministic,
             dropout: self.call.beside.dropout(),
         };
+        let data = Some(&biases).filter(|_| matches!(scores, Scores::Biased(_)));
         let blocks = self.call.beside.blocks().map(|blocks| {
             let lists = [self.call.batches, self.call.heads()];
             blocks.mask(device, lists, self.call.tokens)
         });
+        let short = of_lists
+            .is_broken(first)
+            .then(|| of(0, vec![0.0; self.lse.len()]));
+        let lse = short.as_ref().unwrap_or(&self.lse);
         let stream = Stream::new(device).unwrap();
         let [q, k, v, dout] = self.inputs.each_ref().map(|tensor| tensor.view(0));
         let out = self.out.view(0);
         let [dq, dk, dv] = self.gradients.each_ref().map(|tensor| tensor.view(0));
-        if broken.is_none_or(Broken::is_first) {
+        if is_forward {
             let all = [&q, &k, &v, &out];
             let [q, k, v, out] = [0, 1, 2, 3].map(|at| of_forward.view(at, all[at]));
-            let (qkv, lse) = ([&q, &k, &v], &self.lse);
-            match &blocks {
-                None => attention.forward_into(&stream, qkv, &out, lse, &options),
-                Some(mask) => attention
-                    .forward_blocks::<_, Plain>(&stream, qkv, &out, lse, mask, &options, None),
+            let qkv = [&q, &k, &v];
+            match (&blocks, data) {
+                (Some(mask), _) => {
+                    attention.forward_blocks::<_, M>(&stream, qkv, &out, lse, mask, &options, data)
+                }
+                (None, Some(_)) => {
+                    attention.forward_modified::<_, M>(&stream, qkv, &out, lse, &options, data)
+                }
+                (None, None) => attention.forward_into(&stream, qkv, &out, lse, &options),
             }?;
         }
         let all = [q, k, v, out, dout, dq, dk, dv];
@@ -111,17 +156,15 @@ impl<T: Operand + Number> Problem<T> {
             .enumerate()
             .map(|(at, view)| views.view(at, view));
         let [q, k, v, out, dout, dq, dk, dv] = std::array::from_fn(|_| all.next().unwrap());
-        let upstream = Upstream {
-            out: &out,
-            lse: &self.lse,
-            dout: &dout,
-        };
+        let (out, dout) = (&out, &dout);
+        let upstream = Upstream { out, lse, dout };
         let (qkv, gradients) = ([&q, &k, &v], [&dq, &dk, &dv]);
-        match &blocks {
-            None => attention.backward_into(&stream, qkv, upstream, gradients, &options),
-            Some(mask) => attention.backward_blocks::<_, Plain>(
-                &stream, qkv, upstream, gradients, mask, &options, None,
-            ),
+        match (&blocks, data) {
+            (Some(mask), _) => attention
+                .backward_blocks::<_, M>(&stream, qkv, upstream, gradients, mask, &options, data),
+            (None, Some(_)) => attention
+                .backward_modified::<_, M>(&stream, qkv, upstream, gradients, &options, data),
+            (None, None) => attention.backward_into(&stream, qkv, upstream, gradients, &options),
         }?;
         stream.synchronize()?;
         Ok(())

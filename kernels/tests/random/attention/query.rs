@@ -1,6 +1,7 @@
 //! What a query of attention gets from the keys that it sees, in f64.
 
 use super::mask::{Mask, Scores};
+use super::modified;
 use crate::numbers::{Number, fractions};
 use crate::tensor::Tensor;
 
@@ -52,6 +53,15 @@ impl Factors {
             sinks: fractions(heads, 12),
         }
     }
+
+    /// What [`modified::Biased`] captures.
+    pub(crate) fn biases(&self) -> Vec<f32> {
+        let of_head = |slope: &f32| {
+            let slope = *slope;
+            (0..modified::BIASES as i64).map(move |at| slope * modified::bias(at) as f32)
+        };
+        self.slopes.iter().flat_map(of_head).collect()
+    }
 }
 
 /// A query beside its elements.
@@ -61,7 +71,7 @@ pub(crate) struct Query {
     pub(crate) mask: Mask,
     pub(crate) scale: f64,
     pub(crate) scores: Scores,
-    /// The slope of its head, for [`Scores::Alibi`].
+    /// The slope of its head, for [`Scores::Alibi`], or the factor of its biases.
     pub(crate) slope: f64,
     /// The sink of its head.
     pub(crate) sink: Option<f64>,
@@ -114,6 +124,10 @@ impl Query {
             Scores::Alibi => {
                 let distance = (self.place - key as i64).abs() as f64;
                 (product - self.slope * distance, self.scale)
+            }
+            Scores::Biased(_) => {
+                let bias = modified::bias(self.place - key as i64);
+                (product + self.slope * bias, self.scale)
             }
         }
     }

@@ -64,8 +64,17 @@ impl Call {
     }
 
     fn by_three_products(self) -> Call {
+        // What becomes of infinities is said of whole rows.
+        let extras = Extras {
+            wild: None,
+            ..self.extras
+        };
         let precision = Precision::Tf32x3;
-        Call { precision, ..self }
+        Call {
+            extras,
+            precision,
+            ..self
+        }
     }
 }
 
@@ -94,7 +103,9 @@ impl<T: Operand + Number, O: ResultOf<T> + Number> Problem for Dense<T, O> {
         let count = call.batches.unwrap_or(1);
         let one_or = |at: usize| if call.places[at].is_shared { 1 } else { count };
         Dense {
-            a: tensor(device, [one_or(0), m, k], &call, 0),
+            a: Tensor::new(device, [one_or(0), m, k], &call.places[0].layout, |len| {
+                call.extras.with_wild(small(len, 0))
+            }),
             b: tensor(device, [one_or(1), k, n], &call, 1),
             c: tensor(device, [count, m, n], &call, 2),
             ending: Ending::new(device, call.extras, [count, m, n], &call.places[3].layout),

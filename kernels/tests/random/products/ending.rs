@@ -51,7 +51,10 @@ impl<O: Number> Ending<O> {
         (shape, source): ([usize; 3], &MemoryLayout<3>),
     ) -> Ending<O> {
         let source = Tensor::new(device, shape, source, |len| small(len, 3));
-        let scales = [0, 1].map(|side| factors(extras.scales[side].len(lengths[side][0]), 5));
+        let scales = [0, 1].map(|side| {
+            let len = extras.scales[side].len(lengths[side][0]);
+            extras.with_wild(factors(len, 5))
+        });
         let [of_a, of_b, of_bias] = lengths;
         let or_one = |mut lengths: Vec<usize>| {
             lengths.push(1);
@@ -120,7 +123,8 @@ impl<O: Number> Ending<O> {
         let lists = [self.scales[0].len(), self.scales[1].len(), self.bias.len()];
         let [of_a, of_b, of_bias] =
             [0, 1, 2].map(|list| views.length(own + 1 + list, lists[list], &self.right[list]));
-        let scales = [of_a, of_b].map(|len| Buffer::from_slice(device, &factors(len, 5)).unwrap());
+        let scales = [of_a, of_b]
+            .map(|len| Buffer::from_slice(device, &extras.with_wild(factors(len, 5))).unwrap());
         let bias = Buffer::from_slice(device, &small::<O>(of_bias, 6)).unwrap();
         let has_scales = |side: usize| extras.scales[side] != Factors::None || is_broken(side);
         let axis = extras.bias.or(is_broken(2).then_some(Axis::Columns));

@@ -101,7 +101,9 @@ impl<T: Operand + Number, O: ResultOf<T> + Number> Problem for Grouped<T, O> {
         let lengths = [vec![m], of_b, vec![groups * n]];
         let source = ([1, m, n], layout(2));
         Grouped {
-            a: Tensor::new(device, [1, m, k], layout(0), |len| small(len, 1)),
+            a: Tensor::new(device, [1, m, k], layout(0), |len| {
+                call.extras.with_wild(small(len, 1))
+            }),
             b: Tensor::new(device, [groups, k, n], layout(1), |len| small(len, 2)),
             c: Tensor::new(device, [1, m, n], layout(2), |len| small(len, 3)),
             ending: Ending::of_lengths(device, call.extras, lengths, source),

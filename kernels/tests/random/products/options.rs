@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 use tilekit_kernels::products::{Activation, Axis};
 
+use crate::numbers::Number;
+
 /// One number or one for each row or column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Factors {
@@ -40,6 +42,8 @@ pub(super) struct Extras {
     pub(super) scales: [Factors; 2],
     pub(super) bias: Option<Axis>,
     pub(super) activation: Activation,
+    /// An element of A and a scale of each side are this, where there are such.
+    pub(super) wild: Option<f32>,
 }
 
 impl Extras {
@@ -60,15 +64,22 @@ impl Extras {
             1 => Just(Activation::Silu),
         ];
         let scales = [Factors::any(), Factors::any()];
-        let some = (alpha, beta, any::<bool>(), scales, bias, activation);
+        let wild = prop_oneof![
+            8 => Just(None),
+            1 => Just(Some(f32::NAN)),
+            1 => Just(Some(f32::INFINITY)),
+            1 => Just(Some(-0.0)),
+        ];
+        let some = (alpha, beta, any::<bool>(), scales, bias, activation, wild);
         let some = some.prop_map(
-            |(alpha, beta, has_source, scales, bias, activation)| Extras {
+            |(alpha, beta, has_source, scales, bias, activation, wild)| Extras {
                 alpha,
                 beta,
                 has_source,
                 scales,
                 bias,
                 activation,
+                wild,
             },
         );
         prop_oneof![1 => none, 2 => some]
@@ -81,7 +92,17 @@ impl Extras {
         scales: [Factors::None; 2],
         bias: None,
         activation: Activation::None,
+        wild: None,
     };
+
+    /// Numbers of which one is wild, if these options have that.
+    pub(super) fn with_wild<T: Number>(self, mut numbers: Vec<T>) -> Vec<T> {
+        let place = numbers.len() / 3;
+        if let (Some(wild), Some(number)) = (self.wild, numbers.get_mut(place)) {
+            *number = T::of(f64::from(wild));
+        }
+        numbers
+    }
 
     /// Those whose results are whole: what an i32 can hold.
     pub(super) fn whole(self) -> Extras {
@@ -89,6 +110,7 @@ impl Extras {
             alpha: self.alpha.ceil(),
             beta: self.beta.ceil(),
             scales: [Factors::None; 2],
+            wild: None,
             activation: match self.activation {
                 Activation::Relu => Activation::Relu,
                 _ => Activation::None,
