@@ -375,6 +375,7 @@ impl Products {
                 self.launch_parts(stream, tile, &kernel, launch)?;
             }
             Instance::Cluster(tile) => {
+                let tile = tile.fitted_beside(epilogue.is_plain(), size_of::<T>());
                 let form = launch.form(tile, epilogue);
                 let compile = || fixed(cluster_tiles::<T, O, E>, form).compile(&self.compiler);
                 let load = || compile()?.load(&self.device)?.programmatic();

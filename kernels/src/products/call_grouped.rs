@@ -161,7 +161,8 @@ fn numbers_of_group<O: DeviceElement>(
             format!("{each} along Columns: one for each column of each group"),
         )?;
     }
-    let scales = if of_b == 1 { 0 } else { of_b / groups };
+    // Of no group there are none.
+    let scales = if of_b == 1 { 0 } else { of_b / groups.max(1) };
     Ok([n, scales])
 }
 

@@ -93,6 +93,15 @@ impl ClusterTile {
         }
     }
 
+    /// The same beside an epilogue, which takes sums of 4 bytes as rows.
+    pub(crate) fn fitted_beside(self, is_plain: bool, operand_bytes: usize) -> Self {
+        if is_plain {
+            self
+        } else {
+            self.fitted([operand_bytes, 4])
+        }
+    }
+
     /// CTAs of a cluster.
     pub(crate) fn ctas(self) -> usize {
         self.along[0] * self.along[1]
@@ -243,15 +252,16 @@ fn load_share<T: Operand>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::products::epilogue::Plain;
+    use crate::products::epilogue::{Activation, Plain, Standard};
 
-    /// The first error of the tiles, compiled for operands of `T` and results of `O`.
-    fn errors<T: Operand, O: ResultOf<T>>() -> Vec<String> {
+    /// The first error of the tiles, compiled for operands of `T`, results of `O` and an epilogue.
+    fn errors<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(epilogue: E) -> Vec<String> {
         let compiler = Compiler::default();
         let compiled = TILES.map(|tile| {
             let tile = tile.fitted([size_of::<T>(), size_of::<O>()]);
-            let form = Form::new(tile, Plain);
-            let compiled = fixed(cluster_tiles::<T, O, Plain>, form).compile(&compiler);
+            let tile = tile.fitted_beside(epilogue.is_plain(), size_of::<T>());
+            let form = Form::new(tile, epilogue);
+            let compiled = fixed(cluster_tiles::<T, O, E>, form).compile(&compiler);
             compiled.err().map(|error| format!("{tile}: {error}"))
         });
         compiled.into_iter().flatten().collect()
@@ -260,13 +270,18 @@ mod tests {
     /// Beside stages lies what sums become rows through.
     #[test]
     fn tiles_fit_shared_memory_for_all_types() {
+        let relu = Standard {
+            activation: Activation::Relu,
+            ..Standard::default()
+        };
         let all = [
-            errors::<bf16, bf16>(),
-            errors::<bf16, f32>(),
-            errors::<f32, f32>(),
-            errors::<i8, i32>(),
-            errors::<E4m3, bf16>(),
-            errors::<E5m2, f16>(),
+            errors::<bf16, bf16, _>(Plain),
+            errors::<bf16, bf16, _>(relu),
+            errors::<bf16, f32, _>(Plain),
+            errors::<f32, f32, _>(Plain),
+            errors::<i8, i32, _>(Plain),
+            errors::<E4m3, bf16, _>(Plain),
+            errors::<E5m2, f16, _>(Plain),
         ];
         assert_eq!(all.concat(), Vec::<String>::new());
     }

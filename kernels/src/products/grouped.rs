@@ -80,7 +80,8 @@ pub(super) struct RowsOfGroup<O> {
 }
 
 impl<O: Numeric> RowsOfGroup<O> {
-    /// Stores `rows` by `columns` results from shared memory to `first` row and column: by TMA, or where rows end within them, by threads, for behind them lies the next group.
+    /// Stores `rows` by `columns` results from shared memory to `first` row and column: by TMA, or where the group ends within them, by threads, for behind it lies the next group; so too where rows end
+    /// within 16 bytes, of which a TMA store writes all.
     #[device]
     pub(super) fn store(
         self,
@@ -89,7 +90,8 @@ impl<O: Numeric> RowsOfGroup<O> {
         staging: Smem<O>,
     ) {
         let [end, n] = self.end;
-        if (first >= self.begin) & (first + rows <= end) {
+        let ends_whole = (column + columns <= n) | (n & (unit::<O>() - 1) == 0);
+        if (first >= self.begin) & (first + rows <= end) & ends_whole {
             self.c.store([first, column], staging);
         } else {
             let layout = rows_of_threads::<O>(columns);

@@ -62,7 +62,7 @@ impl Products {
         let call = Call::check(Kind::AlongK, [a, b], c)?;
         options.check(call.groups)?;
         let (groups, [m, n, k]) = (call.groups, call.size);
-        if m == 0 || n == 0 {
+        if m == 0 || n == 0 || groups == 0 {
             return Ok(());
         }
         if k == 0 {

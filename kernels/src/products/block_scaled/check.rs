@@ -115,7 +115,8 @@ impl Call {
         check_apart(("b.scales", b.scales, of_b_scales), ("c", c, result))?;
         Ok(Call {
             size: [m, n, k],
-            groups: of_b.max(of_c),
+            // Of one of the two there is one.
+            groups: of_b * of_c,
             factors: [x, y],
             taken: [x, y].map(|matrix| Taken::of(matrix, size_of::<T>())),
             scales,

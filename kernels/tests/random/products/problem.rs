@@ -40,6 +40,10 @@ pub(super) fn right<P: Problem>(count: u32, calls: &impl Strategy<Value = P::Cal
         let problem = P::new(&device, call);
         let before = problem.result().numbers();
         let wanted = problem.wanted(&before);
+        let wanted: Within = wanted
+            .into_iter()
+            .map(|wanted| wanted.map(representable::<P::Output>))
+            .collect();
         let own = problem.products(&device);
         let stream = Stream::new(&device).unwrap();
         let made = problem.run(own.as_ref().unwrap_or(&products), &stream, None);
@@ -48,6 +52,13 @@ pub(super) fn right<P: Problem>(count: u32, calls: &impl Strategy<Value = P::Cal
         let rounding = P::Output::ROUNDING;
         exact("c", &problem.result().numbers(), &wanted, &before, rounding);
     });
+}
+
+/// What is beyond the largest number of the results is infinite, or the largest where there are no infinities.
+fn representable<O: Number>((wanted, error): (f64, f64)) -> (f64, f64) {
+    let rounded = O::of(wanted).back();
+    let is_beyond = wanted.is_finite() && (rounded - wanted).abs() > wanted.abs() / 4.0 + 1.0;
+    (if is_beyond { rounded } else { wanted }, error)
 }
 
 /// Makes so many calls with one of their arguments broken, which are refused.

@@ -31,9 +31,9 @@ impl Kind {
     fn any() -> impl Strategy<Value = Kind> {
         prop_oneof![
             2 => Just(Kind::Dense),
-            1 => (1..6_usize).prop_map(Kind::Offsets),
+            1 => (0..6_usize).prop_map(Kind::Offsets),
             1 => (1..6_usize).prop_map(Kind::Counts),
-            1 => (proptest::option::of(1..5_usize), any::<bool>()).prop_map(|(groups, adds)| Kind::AlongK(groups, adds)),
+            1 => (proptest::option::of(0..5_usize), any::<bool>()).prop_map(|(groups, adds)| Kind::AlongK(groups, adds)),
         ]
     }
 }
