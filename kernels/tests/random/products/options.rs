@@ -99,7 +99,11 @@ impl Extras {
     pub(super) fn with_wild<T: Number>(self, mut numbers: Vec<T>) -> Vec<T> {
         let place = numbers.len() / 3;
         if let (Some(wild), Some(number)) = (self.wild, numbers.get_mut(place)) {
-            *number = T::of(f64::from(wild));
+            let rounded = T::of(f64::from(wild));
+            // What saturates is a large number, beside which sums of 8-bit floats keep too few bits.
+            if rounded.back().is_finite() == wild.is_finite() {
+                *number = rounded;
+            }
         }
         numbers
     }
