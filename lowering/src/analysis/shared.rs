@@ -70,18 +70,21 @@ impl Views {
                 continue;
             }
             let part = op.rules().part_of_view(func);
-            let begin = part
+            let holder = part
                 .as_ref()
-                .and_then(|_| self.begin(func, source, &mut sizes));
-            self.parts[result] = match part.zip(begin) {
-                Some((part, begin)) => Some(begin + part.start..begin + part.end),
+                .and_then(|_| self.holder(func, source, &mut sizes));
+            self.parts[result] = match part.zip(holder) {
+                // Offsets that a shape cuts off have no bytes: a part ends with what it is a part of.
+                Some((part, Range { start, end })) => {
+                    Some(start + part.start..end.min(start + part.end))
+                }
                 None => self.parts[source].clone(),
             };
         }
     }
 
-    /// Where in its one allocation a view begins that is known to be all of it or all of a buffer in it.
-    fn begin<'f>(&self, func: &'f Func, view: Value, sizes: &mut Sizes<'f>) -> Option<u32> {
+    /// The bytes in its one allocation of a view that is known to be all of it or all of a buffer in it.
+    fn holder<'f>(&self, func: &'f Func, view: Value, sizes: &mut Sizes<'f>) -> Option<Range<u32>> {
         let &[allocation] = self.allocations(view) else {
             return None;
         };
@@ -91,7 +94,7 @@ impl Views {
             None => 0..sizes.of(func.ty(func.result(allocation)).as_smem()?)?,
         };
         let is_all = s.shape == s.alloc_shape && sizes.of(s)? == holder.len() as u32;
-        is_all.then_some(holder.start)
+        is_all.then_some(holder)
     }
 
     /// Is there no shared memory of the author's at all?

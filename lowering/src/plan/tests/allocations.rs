@@ -11,6 +11,7 @@ const HEAD: &str = "\
 #rows = Swizzled(1, 1, 1, [1, 0])
 #columns = Swizzled(1, 1, 1, [0, 1])
 #dense = SharedLinear(offset=[[1], [2], [4], [8], [16], [32], [64]])
+#wide = SharedLinear(offset=[[1], [2], [4], [8], [16], [32], [64], [128], [256]])
 #sparse = SharedLinear(offset=[[0], [0], [1], [2], [4], [8], [16], [32], [64]])
 kernel @k(%n: i32, %c: i1) warps(4) stage(resolved) {
   %v = constant {value=1.0} : tensor<64x32xf16, #blocked>
@@ -258,6 +259,30 @@ fn a_part_of_a_part_is_where_the_part_is() {
             "smem_store",
             "barrier",
             "smem_store",
+        ],
+    );
+}
+
+#[test]
+fn a_part_ends_with_what_it_is_a_part_of() {
+    // 384 elements, in offsets up to 512.
+    check(
+        "%zero = constant {value=0} : i32
+        %w = constant {value=1.0} : tensor<384xf32, #line>
+        %x = constant {value=1.0} : tensor<128xf32, #line>
+        %a = smem_alloc : smem<1x384xf32, #rows>
+        %b = smem_alloc : smem<128xf32, #plain>
+        %p = smem_index %a, %zero : smem<384xf32, #wide>
+        smem_store %b, %x
+        smem_store %p, %w
+        smem_keep %b",
+        &[
+            "smem_alloc 0..1536",
+            "smem_alloc 1536..2048",
+            "smem_index",
+            "smem_store",
+            "smem_store",
+            "smem_keep",
         ],
     );
 }
