@@ -10,6 +10,7 @@ use super::part::{
 };
 use super::sections::Sections;
 use super::terms::Terms;
+use super::turns::Turn;
 use super::walk::Walk;
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::modifier::Place;
@@ -35,6 +36,8 @@ pub(super) struct Tiles<T> {
     pub(super) p: Option<Smem<T>>,
     /// Each warpgroup's half of a block of dQ, where other warps add it.
     pub(super) dq: Option<[Pipeline<Terms>; GROUPS]>,
+    /// Where they add it themselves, in a fixed order.
+    pub(super) turns: Option<[Turn; GROUPS]>,
     /// Both consumer warpgroups.
     pub(super) both: NamedBarrier,
 }
@@ -68,6 +71,7 @@ impl<T: Element> Tiles<T> {
         let p = has_query_rows(depth).then(|| of_scores(p_stages));
         let of_dq = |_| Terms::alloc(depth, queries, is_ordered);
         let dq = has_adders(depth, is_ordered).then(|| [0, 1].map(of_dq));
+        let turns = (is_ordered && dq.is_none()).then(|| [0, 1].map(|_| Turn::alloc()));
         let both = NamedBarrier::new(GROUPS * 128);
         Tiles {
             k,
@@ -78,6 +82,7 @@ impl<T: Element> Tiles<T> {
             ds,
             p,
             dq,
+            turns,
             both,
         }
     }
@@ -169,12 +174,6 @@ impl<W: Walk> Block<W> {
     /// Queries of a block.
     pub(super) fn queries(self) -> usize {
         self.walk.keys().block[0]
-    }
-
-    /// Whether a query head of the group has a step.
-    #[device]
-    pub(super) fn has_steps(self) -> Scalar<bool> {
-        self.walk.has_steps(self.seen)
     }
 
     /// Steps of a query head, from the first result up to the second.

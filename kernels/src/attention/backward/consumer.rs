@@ -40,8 +40,6 @@ pub(super) struct At<W: Walk> {
 pub(super) struct Sums {
     pub(super) dk: Accumulator<f32>,
     pub(super) dv: Accumulator<f32>,
-    /// If ordered: the half of a block to which the preceding step added, whose counter is not increased yet.
-    pub(super) added: Scalar<i32>,
 }
 
 impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
@@ -50,24 +48,19 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         keys_of_group(self.group, self.block.walk.keys().block[1])
     }
 
-    /// Whether the consumers order the terms of dQ themselves.
-    pub(super) fn orders(self) -> bool {
-        self.block.is_ordered && self.tiles.dq.is_none()
-    }
-
     /// dK and dV: not scaled, and their products are in flight.
     #[device]
     pub(super) fn gradients(self) -> Sums {
         let Consumer { block, tiles, .. } = self;
         let edges = block.edges(self.group);
-        // Three copies of a step that reads positions, or that waits for its turn, spill: what they share takes registers in all. With dropout they are faster nevertheless.
-        let masks_all = (W::Modifier::READS_PLACE || self.orders()) && !W::Modifier::DROPS;
+        // Several copies of a step that reads positions, or that waits for its turn by lists, spill: what they share takes registers in all. With dropout they are faster nevertheless.
+        let waits_by_lists = tiles.turns.is_some() && !W::HAS_TWO_EDGES;
+        let masks_all = (W::Modifier::READS_PLACE || waits_by_lists) && !W::Modifier::DROPS;
         tiles.keys_full.wait(0);
         let [depth, values] = self.depths;
         let mut sums = Sums {
             dk: self.zeros_of(depth),
             dv: self.zeros_of(values),
-            added: scalar(0),
         };
         for member in range(0, block.members()) {
             let member = block.member(member);
@@ -91,11 +84,6 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
                         sums = self.step(member, number, true, sums);
                     }
                 }
-            }
-        }
-        if self.orders() {
-            if block.has_steps() {
-                block.pass_turn(sums.added);
             }
         }
         sums

@@ -11,9 +11,10 @@ use super::walk::Walk;
 use crate::attention::dropout::Drops;
 use crate::attention::modifier::Modifier;
 
-/// Registers of a consumer thread, and of a thread that loads or adds, which would spill with 24 where sums are ordered.
-fn registers(depth: usize) -> [u32; 2] {
+/// Registers of a consumer thread, and of a thread that loads, adds or keeps turns, which would spill with 24 where sums are ordered.
+fn registers(depth: usize, keeps_turns_of_lists: bool) -> [u32; 2] {
     match depth {
+        256 if keeps_turns_of_lists => [232, 40],
         128 | 256 => [240, 24],
         _ => [232, 40],
     }
@@ -83,7 +84,8 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, o
         block.store(of.gradients[0], k_rows, of_dk);
         tma_store_wait_read(0);
     };
-    let [of_consumers, of_producer] = registers(depths[0]);
+    let [of_consumers, of_producer] =
+        registers(depths[0], !W::HAS_TWO_EDGES && tiles.turns.is_some());
     let parts = warp_specialize()
         .registers(of_consumers)
         .main(|| differentiate(0))
@@ -99,6 +101,12 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, o
             } else {
                 block.add_terms(adder, terms[adder], of.sums, elements);
             }
+        }),
+        None => parts,
+    };
+    let parts = match tiles.turns {
+        Some(turns) => parts.workers(0..GROUPS, Warps(1).registers(of_producer), |group| {
+            block.keep_turns(group, turns[group]);
         }),
         None => parts,
     };

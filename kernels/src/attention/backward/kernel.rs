@@ -14,7 +14,7 @@
 //! are resident. Every CTA visits blocks of queries in descending order then: with a causal mask, too,
 //! all CTAs of a head begin at the same block, follow at a distance of a few blocks, and wait once. The warps
 //! that add wait until terms are added, so that consumers only wait for their buffer (`terms.rs`); they do so at depth 64, too. Where shared memory has no place for
-//! terms, consumers add, and count a block in the next step, behind products that are in flight.
+//! terms, consumers add from their registers, and a warp for each warpgroup waits for its turn and counts what has been added (`turns.rs`).
 
 use std::marker::PhantomData;
 

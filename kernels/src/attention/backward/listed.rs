@@ -110,12 +110,6 @@ impl<M: Differentiable> Walk for Listed<M> {
     }
 
     #[device]
-    fn has_steps(self, seen: Group) -> Scalar<bool> {
-        let lists = maximum(self.keys.query_heads * self.lists.strides[2], 1);
-        self.lists.starts.at(seen.list + lists).load() > seen.start
-    }
-
-    #[device]
     fn edges(self, at: KeyBlock, _: Group, group: usize) -> Scalar<bool> {
         let keys = keys_of_group(group, self.keys.block[1]);
         at.first + keys.end > at.lengths[1]

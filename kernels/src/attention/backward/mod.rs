@@ -19,6 +19,7 @@ mod step_by_keys;
 mod step_by_queries;
 mod table;
 mod terms;
+mod turns;
 mod walk;
 
 pub use call::{Gradients, Upstream};

@@ -22,7 +22,6 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let Sums {
             dk: sum_dk,
             dv: sum_dv,
-            added,
         } = sums;
         let At { member, step, .. } = at;
         let (queries, mine) = (block.queries(), self.keys());
@@ -43,11 +42,6 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             .consumer_wait(tiles.of_dout.of_fill(step.fill));
         let (dout_tile, delta_line) = dout_stage.tiles;
         let dp = scores().mma(v_rows, dout_tile.transpose());
-        if self.orders() {
-            if step.fill > 0 {
-                block.pass_turn(added);
-            }
-        }
         let load = |line: Smem<f32>| line.load(Slice::new(0, of_scores.clone())).expand_dims(0);
         // Scores of many queries leave no registers for their sums, which are loaded when the scores are there.
         let early_sum = (queries <= ROWS).then(|| load(sum_line));
@@ -92,16 +86,12 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let sum_dv = Accumulator::from_tensor(sum_dv.wait_older_than(2));
         tiles.of_dout.consumer_release(dout_stage);
         let half_block = step.row_block * GROUPS + group;
-        if self.orders() {
-            block.await_turn(member, step, half_block);
-        }
         self.add(half_block, step, 0, dq.wait_older_than(1), half);
         let sum_dk = Accumulator::from_tensor(sum_dk.wait_all());
         tiles.of_q.consumer_release(q_stage);
         Sums {
             dk: sum_dk,
             dv: sum_dv,
-            added: if self.orders() { half_block } else { added },
         }
     }
 }

@@ -35,11 +35,6 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             .consumer_wait(tiles.of_dout.of_fill(step.fill));
         let (dout_tile, delta_line) = dout_stage.tiles;
         let dp = scores().mma(dout_tile, v_rows.transpose());
-        if self.orders() {
-            if step.fill > 0 {
-                block.pass_turn(sums.added);
-            }
-        }
 
         let query = step.block * ROWS + arange(0..ROWS, Slice::new(1, of_scores.clone()));
         let key = block.at.first
@@ -86,8 +81,9 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let sum_dk = self.multiplied(sums.dk, q_tile, ds_tile, self.depths[0]);
         let sum_dv = Accumulator::from_tensor(sum_dv.wait_older_than(2));
         tiles.of_dout.consumer_release(dout_stage);
-        if self.orders() {
-            block.await_turn(member, step, half_block);
+        let turn = tiles.turns.map(|turns| turns[group]);
+        if let Some(turn) = turn {
+            turn.wait(step.fill);
         }
         self.add(half_block, step, 0, first_piece.wait_older_than(1), half);
         let sum_dk = Accumulator::from_tensor(sum_dk.wait_all());
@@ -95,14 +91,12 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         for number in 1..pieces {
             self.add(half_block, step, number, dq(number).wait_all(), half);
         }
+        if let Some(turn) = turn {
+            turn.end();
+        }
         Sums {
             dk: sum_dk,
             dv: sum_dv,
-            added: if self.orders() {
-                half_block
-            } else {
-                sums.added
-            },
         }
     }
 

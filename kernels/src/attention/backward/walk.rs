@@ -32,9 +32,6 @@ pub(super) trait Walk: Copy {
     /// Steps of the query heads in front of this one, less the number of its first step.
     fn fills(self, head: Self::Head) -> Scalar<i32>;
 
-    /// Whether a query head of the group has a step.
-    fn has_steps(self, seen: Self::Seen) -> Scalar<bool>;
-
     /// The edges of warpgroup `group`.
     fn edges(self, at: KeyBlock, seen: Self::Seen, group: usize) -> Self::Edges;
 
@@ -85,11 +82,6 @@ impl<M: Differentiable> Walk for KeyBlocks<M> {
 
     fn fills(self, (_, fills): Self::Head) -> Scalar<i32> {
         fills
-    }
-
-    #[device]
-    fn has_steps(self, seen: Seeing) -> Scalar<bool> {
-        seen.end > seen.first
     }
 
     #[device]
