@@ -273,7 +273,7 @@ impl Products {
             ..call.need()
         };
         let of_c = (Role::Result, c.source());
-        let result = if call.result_ends_early(self.planned(need).plan.instance) {
+        let result = if call.is_apart(self.planned(need).plan.instance) {
             self.apart(stream, of_c, call.result, false)?
         } else {
             self.placed(stream, of_c, call.result, false)?

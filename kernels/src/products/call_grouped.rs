@@ -118,6 +118,7 @@ impl Call {
             is_mn_major: self.taken.map(|taken| taken.side().is_mn_major),
             precision: Precision::Tf32,
             loose: None,
+            ends_early: false,
         }
     }
 }

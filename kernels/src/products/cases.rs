@@ -147,6 +147,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             is_mn_major: self.lies.sides.map(|side| side.is_mn_major),
             precision: self.precision,
             loose: None,
+            ends_early: false,
         }
     }
 

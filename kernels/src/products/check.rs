@@ -217,6 +217,7 @@ impl Call {
             is_mn_major: self.taken.map(|taken| taken.side().is_mn_major),
             precision: self.precision,
             loose: self.loose.map(|loose| self.loose_need(loose)),
+            ends_early: self.result_ends_early(),
         }
     }
 
@@ -247,10 +248,14 @@ impl Call {
     }
 
     /// TMA stores write rows in units of 16 bytes, and what lies beside C is not written.
-    pub(super) fn result_ends_early(&self, instance: Instance) -> bool {
-        let stores_by_tma = matches!(instance, Instance::Many(_) | Instance::Wave(_));
+    fn result_ends_early(&self) -> bool {
         let unit = UNIT_BYTES / self.element_bytes[1];
-        stores_by_tma && !self.size[1].is_multiple_of(unit)
+        !self.size[1].is_multiple_of(unit) && !self.is_copied(self.result)
+    }
+
+    /// Whether the result goes through a workspace by this instance where others leave it in its place.
+    pub(super) fn is_apart(&self, instance: Instance) -> bool {
+        instance.stores_by_tma() && self.result_ends_early()
     }
 
     /// Of a call by this instance.
@@ -267,7 +272,7 @@ impl Call {
             }
         }
         let results = [
-            ("c", Some(self.result), self.result_ends_early(instance)),
+            ("c", Some(self.result), self.is_apart(instance)),
             ("options.source", self.source, false),
         ];
         for (name, matrix, ends_early) in results {

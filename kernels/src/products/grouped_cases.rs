@@ -75,6 +75,7 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
             is_mn_major: [false; 2],
             precision: Precision::Tf32,
             loose: None,
+            ends_early: false,
         };
         let (planned, programs) = plan(m, groups, &need);
         let tile = match case.size("tile") {

@@ -272,6 +272,11 @@ const fn wave([groups, columns, stages]: [usize; 3]) -> ManyTile {
 }
 
 impl Instance {
+    /// Whether results leave through shared memory by TMA.
+    pub(super) fn stores_by_tma(self) -> bool {
+        matches!(self, Instance::Many(_) | Instance::Wave(_))
+    }
+
     /// The instance with as many stages as there is room for beside results of so many bytes; `None` where it cannot compute what is needed.
     pub fn fitted(self, need: &Need) -> Option<Instance> {
         let fits = |is_mn_major: bool, extent: usize| !is_mn_major || extent.is_multiple_of(64);

@@ -32,6 +32,8 @@ pub struct Need {
     pub precision: Precision,
     /// How matrices lie that no tensor map takes; none where those that need it are copied whatever computes it, and where none needs it.
     pub loose: Option<Loose>,
+    /// Rows of C are longer than N, and N ends within 16 bytes: what stores by TMA, which writes whole units, goes through a workspace.
+    pub ends_early: bool,
 }
 
 /// How matrices of 16 bits lie whose lines begin anywhere.
@@ -55,6 +57,7 @@ impl Need {
             is_mn_major: [false; 2],
             precision: Precision::Tf32,
             loose: None,
+            ends_early: false,
         }
     }
 
@@ -109,10 +112,13 @@ impl Plan {
         let plan = Plan::of_maps(instance, need);
         match instance {
             Instance::Any(_) | Instance::Copied(_) => plan,
-            _ => Plan {
-                microseconds: plan.microseconds + copy_microseconds(need),
-                ..plan
-            },
+            _ => {
+                let copies = copy_microseconds(instance.stores_by_tma(), need);
+                Plan {
+                    microseconds: plan.microseconds + copies,
+                    ..plan
+                }
+            }
         }
     }
 
@@ -425,6 +431,18 @@ mod tests {
         let large = Need::of_16_bits([4096, 4096, 4096]);
         let divided = |plan: &Plan| matches!(plan.instance, Instance::Split(_));
         assert!(!Plan::all(&large).iter().any(divided));
+    }
+
+    /// A copy of 2 us: what stores by threads needs none.
+    #[test]
+    fn results_that_end_within_a_unit_are_stored_by_threads_where_a_copy_takes_longer() {
+        let whole = Need::of_16_bits([112, 3650, 384]);
+        let beside = Need {
+            ends_early: true,
+            ..whole
+        };
+        assert!(Plan::best(&whole).instance.stores_by_tma());
+        assert!(!Plan::best(&beside).instance.stores_by_tma());
     }
 
     #[test]

@@ -287,23 +287,20 @@ pub(super) fn precise_parts_microseconds(tile: PreciseTile, divided: Division, n
     together(cycles / 1.8e3, memory)
 }
 
-/// Microseconds of copies that tensor maps ask for: one launch for both operands, and one for the result.
-pub(super) fn copy_microseconds(need: &Need) -> f64 {
-    let Some(Loose { are_copied, .. }) = need.loose else {
-        return 0.0;
-    };
+/// Microseconds of copies that an instance which stores by TMA, or does not, asks for: one launch for both operands, and one for the result.
+pub(super) fn copy_microseconds(stores_by_tma: bool, need: &Need) -> f64 {
+    let [of_a, of_b, of_c] = need
+        .loose
+        .map_or([false; 3], |Loose { are_copied, .. }| are_copied);
     let ([m, n, k], [of_operands, of_result]) = (need.size, need.element_bytes);
-    let bytes = [m * k * of_operands, n * k * of_operands, m * n * of_result];
-    let copied = |side: usize| {
-        if are_copied[side] {
-            (bytes[side] * need.batches) as f64
-        } else {
-            0.0
-        }
+    let bytes = |rows: usize, columns: usize, element: usize, is_copied: bool| {
+        let elements = if is_copied { rows * columns } else { 0 };
+        (elements * element * need.batches) as f64
     };
-    let operands = copied(0) + copied(1);
+    let operands = bytes(m, k, of_operands, of_a) + bytes(n, k, of_operands, of_b);
+    let result = bytes(m, n, of_result, of_c || (stores_by_tma && need.ends_early));
     let launch = |bytes: f64, microseconds: f64| if bytes > 0.0 { microseconds } else { 0.0 };
-    launch(operands, 1.8) + operands / 2.1e6 + launch(copied(2), 2.0) + copied(2) / 0.86e6
+    launch(operands, 1.8) + operands / 2.1e6 + launch(result, 2.0) + result / 0.86e6
 }
 
 /// Fitted to 170 pairs of product and number of CTAs on an H100: those within a fifth of the fastest are 14 % off in the root mean square.

@@ -168,6 +168,7 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             is_mn_major: [false; 2],
             precision: Precision::Tf32,
             loose: None,
+            ends_early: false,
         };
         let plans = INSTANCES.map(|instance| Plan::able(instance, &need));
         let plans = plans.into_iter().flatten();
