@@ -567,6 +567,12 @@ fn product_one_wave_bf16(case: &mut Case) -> CaseResult {
     rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_pairs_bf16(case: &mut Case) -> CaseResult {
+/// Tiles that divide what others do not; rings that wrap, several tiles of a program.
+#[case(sizes(m = [260, 65], n = [264, 104], k = [328, 776], instance = [121, 122], rivals = [0, 0]))]
+fn product_more_tiles_bf16(case: &mut Case) -> CaseResult {
+    plain::<bf16, bf16>(case, Lies::ALONG_K)
+}
+
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 

@@ -1,11 +1,12 @@
 //! Products of few rows and many columns, or the other way round, that one wave of tiles computes: a cluster of CTAs shares the operands of its tiles along both dimensions.
-//! Tiles may be exchanged, so that their columns, in steps of 16, are rows of C.
+//! Tiles may be exchanged, so that their columns, in steps of 16, are rows of C. Where there are fewer tiles than multiprocessors, the cluster has each of its tiles several times, and the
+//! CTAs of one share the steps along K and add their parts (`ending.rs`).
 
 use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::ending::Ending;
+use super::ending::{Ending, adders, part_of_tile};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, depth, unit};
 use super::form::Form;
@@ -15,6 +16,8 @@ use super::form::Form;
 pub struct ClusterTile {
     /// Tiles of a cluster along rows and along columns, powers of two.
     pub along: [usize; 2],
+    /// CTAs that share the steps along K of a tile.
+    pub parts: usize,
     /// Consumer warpgroups.
     pub groups: usize,
     /// Columns.
@@ -53,6 +56,25 @@ pub const TILES: [ClusterTile; 24] = [
     tile([1, 8], [1, 48, 12], false),
 ];
 
+/// Tiles of clusters that divide K besides, for few tiles of few rows with long K: of all that fit, those that gain most over random shapes by the model, and were the fastest of some when all 300 of the
+/// survey were timed by them.
+pub const IN_PARTS: [ClusterTile; 6] = [
+    tile([2, 1], [1, 96, 8], false).in_parts(4),
+    tile([2, 1], [1, 96, 8], true).in_parts(4),
+    tile([2, 2], [1, 112, 7], true).in_parts(2),
+    tile([1, 1], [1, 80, 9], false).in_parts(8),
+    tile([1, 2], [1, 80, 9], true).in_parts(4),
+    tile([1, 1], [1, 112, 7], true).in_parts(8),
+];
+
+/// A tile without parts that was the fastest of 275 x 4336 x 7464.
+pub const TILE_LAST: [ClusterTile; 1] = [tile([1, 4], [3, 80, 6], true)];
+
+/// All tiles, in the order in which cases name them.
+pub fn all_tiles() -> impl Iterator<Item = ClusterTile> {
+    TILES.into_iter().chain(IN_PARTS).chain(TILE_LAST)
+}
+
 const fn tile(
     along: [usize; 2],
     [groups, columns, stages]: [usize; 3],
@@ -60,6 +82,7 @@ const fn tile(
 ) -> ClusterTile {
     ClusterTile {
         along,
+        parts: 1,
         groups,
         columns,
         stages,
@@ -68,6 +91,11 @@ const fn tile(
 }
 
 impl ClusterTile {
+    /// The same tile of `parts` CTAs, which share the steps along K.
+    const fn in_parts(self, parts: usize) -> Self {
+        ClusterTile { parts, ..self }
+    }
+
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
         [self.groups * INSTRUCTION_ROWS, self.columns]
@@ -76,6 +104,7 @@ impl ClusterTile {
     /// The grid for results of M by N.
     pub fn grid(self, [m, n]: [usize; 2]) -> [usize; 2] {
         let size = if self.turned { [n, m] } else { [m, n] };
+        // Rows and columns of clusters.
         let clusters = |axis: usize| size[axis].div_ceil(self.shape()[axis] * self.along[axis]);
         [clusters(0) * self.ctas(), clusters(1)]
     }
@@ -83,9 +112,12 @@ impl ClusterTile {
     /// The same with as many of its stages as shared memory has room for, where elements of operands and of results have so many bytes.
     pub(crate) fn fitted(self, element_bytes: [usize; 2]) -> Self {
         let [rows, columns] = self.shape();
-        // What 16 columns become rows through, of sums of 4 bytes or of results of 16 bits, and mbarriers.
+        // What 16 columns become rows through, of sums of 4 bytes or of results of 16 bits, or parts that are sent and received, and mbarriers.
         let bytes = if element_bytes == [2, 2] { 2 } else { 4 };
-        let others = rows * 16 * bytes + 1024;
+        let others = match self.parts {
+            1 => rows * 16 * bytes + 1024,
+            parts => rows * (columns + parts * columns / adders(columns, parts)) * 4 + 1024,
+        };
         let room = tilekit::target::SM_90A.cta.shared_bytes as usize - others;
         ClusterTile {
             stages: self.stages.min(room / ((rows + columns) * STAGE_BYTES)),
@@ -104,6 +136,11 @@ impl ClusterTile {
 
     /// CTAs of a cluster.
     pub(crate) fn ctas(self) -> usize {
+        self.tiles() * self.parts
+    }
+
+    /// Tiles of a cluster.
+    fn tiles(self) -> usize {
         self.along[0] * self.along[1]
     }
 
@@ -118,12 +155,15 @@ impl fmt::Display for ClusterTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([rows, columns], [x, y]) = (self.shape(), self.along);
         write!(f, "{x}x{y}x{rows}x{columns}x{}", self.stages)?;
+        if self.parts > 1 {
+            write!(f, "+{}_parts", self.parts)?;
+        }
         f.write_str(if self.turned { "+turned" } else { "" })
     }
 }
 
-/// `D[M, N] = X[M, K] · Y[N, K]ᵀ`, a tile for each CTA. CTAs of a cluster whose tiles are beside each other load a share of their rows of X each and multicast it, and those whose tiles are one above the
-/// other the same of Y. Element `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile at `out + j * stride + i`: the product with X and Y exchanged.
+/// `D[M, N] = X[M, K] · Y[N, K]ᵀ`, a tile for each CTA, or for each `parts` of a cluster, which share the steps along K. CTAs of a cluster with the same steps whose tiles are beside each other load a share of
+/// their rows of X each and multicast it, and those whose tiles are one above the other the same of Y. Element `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile at `out + j * stride + i`: the product with X and Y exchanged.
 #[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
 pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<ClusterTile, E>,
@@ -144,15 +184,20 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         Smem::<T>::alloc([tile.stages, columns, depth::<T>()], y.layout()),
     );
     let mut consumers = Consumers::warpgroups(tile.groups);
-    if tile.ctas() > 1 {
+    if tile.tiles() > 1 {
         consumers = consumers.of_grid(tile.along);
     }
     let pipeline = Pipeline::new(buffers, Producers::Tma, consumers);
-    if tile.ctas() > 1 {
+    if tile.tiles() > 1 && tile.parts == 1 {
         // Others arrive at its mbarriers.
         cluster_barrier_relaxed();
     }
-    let rank = cluster_rank();
+    let part = part_of_tile(tile.tiles());
+    let rank = if tile.parts > 1 {
+        cluster_rank() % tile.tiles()
+    } else {
+        cluster_rank()
+    };
     let [cta_row, cta_column] = [rank / along_columns, rank % along_columns];
     let row = (cluster_id(0) * along_rows + cta_row) * rows;
     let column = (program_id(1) * along_columns + cta_column) * columns;
@@ -160,7 +205,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let ending = Ending {
         epilogue: form.epilogue,
         columns,
-        ctas: 1,
+        ctas: tile.parts,
         turned: tile.turned,
         is_batched: false,
         out,
@@ -170,6 +215,15 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch: scalar(0),
         data,
     };
+    let exchange = ending.exchange_among::<T::Sum>(tile.groups, tile.tiles());
+    // Those of this CTA.
+    let own_steps = || {
+        if tile.parts > 1 {
+            range(part, steps).step(tile.parts)
+        } else {
+            range(0, steps)
+        }
+    };
 
     let multiply = |group: usize| {
         let ending = ending.begun();
@@ -177,7 +231,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         let mut at = pipeline.start();
         let mut before = pipeline.nothing_held(&at);
         let mut acc = T::zeros([INSTRUCTION_ROWS, columns], columns);
-        for step in range(0, steps) {
+        for step in own_steps() {
             let stage = pipeline.consumer_wait(at);
             let (of_x, of_y) = stage.tiles;
             let of_x = of_x.slice(0, first..first + INSTRUCTION_ROWS);
@@ -185,23 +239,33 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             let held = stage.hold();
             at = held.next();
             let done = std::mem::replace(&mut before, held);
-            pipeline.consumer_release_when(step >= 1, done);
+            pipeline.consumer_release_when(step >= tile.parts, done);
         }
         let sums = acc.wait_all();
-        if tile.ctas() > 1 {
+        if tile.tiles() > 1 {
             // The producers of all CTAs wait for all stages before they end.
-            pipeline.consumer_release_when(steps > 0, before);
+            let has_steps = if tile.parts > 1 {
+                steps > part
+            } else {
+                steps > 0
+            };
+            pipeline.consumer_release_when(has_steps, before);
         }
-        ending.store(None, group, [row + first, column], sums);
+        ending.store(exchange, group, [row + first, column], sums);
     };
     let load = || {
         launch_wait();
-        // Ranks of a row of the cluster are neighbours, and those of a column `along_columns` apart.
+        // Ranks of a row of the cluster are neighbours, and those of a column `along_columns` apart; tiles of one part follow those of another.
         let of_row = scalar((1 << along_columns) - 1) << (cta_row * along_columns);
         let below = (0..along_rows).fold(0, |all, row| all | 1 << (row * along_columns));
         let of_column = scalar(below) << cta_column;
+        let [of_row, of_column] = if tile.parts > 1 {
+            [of_row, of_column].map(|mask| mask << (part * tile.tiles()))
+        } else {
+            [of_row, of_column]
+        };
         let mut at = pipeline.start();
-        for step in range(0, steps) {
+        for step in own_steps() {
             let stage = pipeline.producer_acquire(at);
             let (of_x, of_y) = stage.tiles;
             let full = stage.full;
@@ -219,7 +283,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             );
             at = pipeline.commit(stage).advance();
         }
-        if tile.ctas() > 1 {
+        if tile.tiles() > 1 {
             pipeline.producer_tail(at); // mutate: equivalent(mbarrier.wait): warps release stages in their order, so that the wait for the last stage suffices here
         }
     };
@@ -228,6 +292,10 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         .main(load)
         .workers(0..tile.groups, Warps(4), multiply)
         .run();
+    if tile.parts > 1 {
+        // Copies read this CTA's shared memory until they have arrived.
+        cluster_barrier_relaxed();
+    }
 }
 
 /// Loads this CTA's share of a stage's tile, that of number `share` among `count`, to all CTAs of `mask`.
@@ -257,14 +325,14 @@ mod tests {
     /// The first error of the tiles, compiled for operands of `T`, results of `O` and an epilogue.
     fn errors<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(epilogue: E) -> Vec<String> {
         let compiler = Compiler::default();
-        let compiled = TILES.map(|tile| {
+        let compiled = all_tiles().map(|tile| {
             let tile = tile.fitted([size_of::<T>(), size_of::<O>()]);
             let tile = tile.fitted_beside(epilogue.is_plain(), size_of::<T>());
             let form = Form::new(tile, epilogue);
             let compiled = fixed(cluster_tiles::<T, O, E>, form).compile(&compiler);
             compiled.err().map(|error| format!("{tile}: {error}"))
         });
-        compiled.into_iter().flatten().collect()
+        compiled.flatten().collect()
     }
 
     /// Beside stages lies what sums become rows through.

@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::cases::{Lies, Product};
-use super::cluster_tiles::TILES;
+use super::cluster_tiles::all_tiles;
 use super::epilogue::{Activation, Axis, Plain, Scales, Standard};
 use super::epilogue_cases::standard;
 use super::factor::{Operand, ResultOf};
@@ -12,7 +12,8 @@ use super::plan::{Need, Plan};
 
 /// The plan of the tile of that number.
 fn plan_of(case: &Case, need: &Need) -> Plan {
-    let instance = Instance::Cluster(TILES[case.size("tile") - 1]);
+    let tile = all_tiles().nth(case.size("tile") - 1);
+    let instance = Instance::Cluster(tile.expect("a case names a tile"));
     Plan::able(instance, need).expect("tiles of a case take its operands")
 }
 
@@ -41,6 +42,17 @@ fn product_clusters_bf16(case: &mut Case) -> CaseResult {
     tile = [9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24]
 ))]
 fn product_more_clusters_bf16(case: &mut Case) -> CaseResult {
+    product::<bf16, bf16>(case)
+}
+
+/// Clusters that divide K besides: parts of one step and of several, and parts without steps; then one that does not.
+#[case(sizes(
+    m = [136, 100, 200, 393, 88, 100, 90],
+    n = [104, 200, 136, 88, 136, 72, 392],
+    k = [1224, 520, 1224, 1736, 520, 72, 520],
+    tile = [25, 26, 27, 28, 29, 30, 31]
+))]
+fn product_clusters_in_parts_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)
 }
 

@@ -9,9 +9,11 @@ use super::factor::INSTRUCTION_ROWS;
 /// Columns of one register pair of an accumulator over its four lanes, which are not divided.
 const INSTRUCTION_COLUMNS: usize = 8;
 
-/// CTAs of a cluster of `ctas` that add up and store columns of a tile of `columns`.
+/// CTAs, of `ctas` that share a tile of `columns`, that add up and store columns of it: as many as have equal numbers of register pairs.
 pub(crate) fn adders(columns: usize, ctas: usize) -> usize {
-    ctas.min(columns / INSTRUCTION_COLUMNS)
+    let pairs = columns / INSTRUCTION_COLUMNS;
+    let divide = |count: &usize| pairs.is_multiple_of(*count);
+    (1..=ctas).rev().find(divide).unwrap_or(1)
 }
 
 /// A warpgroup over a part of `[rows, columns]`, whose elements follow each other in memory along `axis`: `each` of them a thread.
@@ -44,13 +46,19 @@ pub(super) struct Exchange<S> {
     received: Mbarriers,
     /// Columns follow each other in shared memory, and not rows.
     turned: bool,
+    /// Tiles of the cluster, each of which as many CTAs share: ranks of those that share one are so far apart.
+    tiles: usize,
 }
 
 impl<S: Numeric> Exchange<S> {
-    /// Of `groups` warpgroups in `ctas` CTAs, of which `adders` add `width` columns each. All CTAs of the cluster synchronize, so that
-    /// they observe the initialized mbarriers; they do so again before one ends.
+    /// Of `groups` warpgroups in `ctas` CTAs of each of the cluster's `tiles`, of which `adders` add `width` columns each. All CTAs of the
+    /// cluster synchronize, so that they observe the initialized mbarriers; they do so again before one ends.
     #[device]
-    pub(super) fn new([groups, ctas, adders, width]: [usize; 4], turned: bool) -> Self {
+    pub(super) fn new(
+        [groups, ctas, adders, width]: [usize; 4],
+        tiles_of_cluster: usize,
+        turned: bool,
+    ) -> Self {
         let [rows, columns] = if turned {
             [width, INSTRUCTION_ROWS]
         } else {
@@ -61,7 +69,7 @@ impl<S: Numeric> Exchange<S> {
             Smem::<S>::alloc(shape, Swizzled::plain([3, 2, 1, 0]))
         };
         let (own, parts) = (tiles(adders), tiles(ctas));
-        let adds = cluster_rank() < adders;
+        let adds = part_of_tile(tiles_of_cluster) < adders;
         let received = Mbarriers::alloc(groups, Arrivals(1));
         for group in 0..groups {
             let bytes = parts.bytes() / groups;
@@ -73,6 +81,17 @@ impl<S: Numeric> Exchange<S> {
             parts,
             received,
             turned,
+            tiles: tiles_of_cluster,
+        }
+    }
+
+    /// The rank of the CTA that has part `number` of this CTA's tile.
+    #[track_caller]
+    fn cta_of(self, number: usize) -> Scalar<i32> {
+        if self.tiles == 1 {
+            scalar(number as i32)
+        } else {
+            cluster_rank() % self.tiles + number * self.tiles
         }
     }
 
@@ -92,7 +111,8 @@ impl<S: Numeric> Exchange<S> {
     fn send(self, group: usize, to: usize, part: Tensor<S>) {
         let own = self.own.index(group).index(to);
         self.by_rows(own).store(part);
-        let place = self.parts.index(group).index(cluster_rank()).in_cta(to);
+        let part = self.parts.index(group).index(part_of_tile(self.tiles));
+        let place = part.in_cta(self.cta_of(to));
         place.bulk().store(own, self.received.index(group));
     }
 
@@ -103,6 +123,16 @@ impl<S: Numeric> Exchange<S> {
         let parts = self.parts.index(group);
         let part = |cta: usize| self.by_rows(parts.index(cta)).load(layout.clone());
         (1..ctas).fold(part(0), |sum, cta| sum + part(cta))
+    }
+}
+
+/// Which part along K this CTA has of its tile, of a cluster with so many tiles: CTAs of part 0 come first.
+#[track_caller]
+pub(super) fn part_of_tile(tiles: usize) -> Scalar<i32> {
+    if tiles == 1 {
+        cluster_rank()
+    } else {
+        cluster_rank() / tiles
     }
 }
 
@@ -169,9 +199,19 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
     /// What CTAs of a cluster need to add up their parts, if there are several, for `groups` warpgroups.
     #[track_caller]
     pub(super) fn exchange<S: Numeric>(self, groups: usize) -> Option<Exchange<S>> {
+        self.exchange_among::<S>(groups, 1)
+    }
+
+    /// The same in a cluster that has so many tiles.
+    #[track_caller]
+    pub(super) fn exchange_among<S: Numeric>(
+        self,
+        groups: usize,
+        tiles: usize,
+    ) -> Option<Exchange<S>> {
         let adders = adders(self.columns, self.ctas);
         let shape = [groups, self.ctas, adders, self.columns / adders];
-        (self.ctas > 1).then(|| Exchange::<S>::new(shape, self.turned))
+        (self.ctas > 1).then(|| Exchange::<S>::new(shape, tiles, self.turned))
     }
 
     /// Adds up the parts of warpgroup `group`, whose sums begin at `row` and `column`, and stores the results.
@@ -191,7 +231,7 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
                 let columns = sums.slice(1, adder * width..(adder + 1) * width);
                 exchange.send(group, adder, columns);
             }
-            let rank = cluster_rank();
+            let rank = part_of_tile(exchange.tiles);
             if rank < adders {
                 let layout = along(axis, [INSTRUCTION_ROWS, width], 4);
                 let sum = exchange.receive(group, self.ctas, &layout);

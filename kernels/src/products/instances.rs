@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::any_rows::{AnyTile, DEEP};
-use super::cluster_tiles::{ClusterTile, TILES};
+use super::any_rows::AnyTile;
+use super::cluster_tiles::ClusterTile;
 use super::copied_tiles::CopiedTile;
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;
@@ -12,6 +12,7 @@ use super::options::Precision;
 use super::plan::{Loose, Need};
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
+pub use super::tiles::INSTANCES;
 
 /// A kernel of this module, by its tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,241 +35,6 @@ pub enum Instance {
     PreciseParts(PreciseTile),
     /// [`copied_tiles`](super::copied_tiles::copied_tiles).
     Copied(CopiedTile),
-}
-
-/// Tiles of `dense`: warpgroups, rows of each, columns, stages.
-pub(crate) const MANY: [[usize; 4]; 6] = [
-    [2, 64, 256, 4],
-    [3, 64, 192, 3],
-    [2, 128, 160, 3],
-    [2, 64, 192, 4],
-    [3, 64, 176, 3],
-    [2, 64, 128, 6],
-];
-
-/// Tiles of `few_tiles`: warpgroups, columns, stages of one CTA and of those of clusters; whether A and B are exchanged.
-const FEW: [(usize, usize, [usize; 2], bool); 8] = [
-    (1, 16, [8, 8], true),
-    (1, 32, [8, 8], true),
-    (1, 64, [8, 8], true),
-    (1, 16, [8, 8], false),
-    (1, 32, [8, 8], false),
-    (1, 64, [8, 8], false),
-    (1, 128, [6, 6], false),
-    (2, 128, [6, 3], false),
-];
-
-/// CTAs that share the steps along K of a tile.
-const CLUSTERS: [usize; 4] = [1, 2, 4, 8];
-
-/// Tiles of `split_k`: warpgroups, columns, stages.
-const SPLIT: [[usize; 3]; 5] = [
-    [2, 128, 7],
-    [2, 64, 9],
-    [2, 256, 4],
-    [1, 128, 9],
-    [1, 64, 14],
-];
-
-/// Tiles of `one_wave`: warpgroups of 64 rows, columns, stages.
-const WAVE: [[usize; 3]; 13] = [
-    [1, 64, 14],
-    [1, 128, 9],
-    [1, 192, 7],
-    [1, 256, 5],
-    [2, 32, 11],
-    [2, 64, 9],
-    [2, 96, 8],
-    [2, 128, 7],
-    [2, 160, 6],
-    [2, 192, 5],
-    [2, 256, 4],
-    [3, 64, 7],
-    [3, 128, 5],
-];
-
-/// Tiles of `any_rows`: warpgroups, columns.
-const ANY: [[usize; 2]; 5] = [[1, 32], [1, 64], [1, 128], [2, 64], [2, 128]];
-
-/// Tiles of `dense` by pairs.
-const MANY_PAIRS: [[usize; 4]; 4] = [
-    [2, 64, 256, 4],
-    [3, 64, 192, 3],
-    [2, 128, 160, 3],
-    [2, 64, 192, 4],
-];
-
-/// Tiles of `one_wave` by pairs.
-const WAVE_PAIRS: [[usize; 3]; 6] = [
-    [1, 64, 14],
-    [1, 128, 9],
-    [2, 96, 8],
-    [2, 128, 7],
-    [2, 192, 5],
-    [2, 256, 4],
-];
-
-/// Tiles of `split_k` by pairs.
-const SPLIT_PAIRS: [[usize; 3]; 3] = [[2, 128, 7], [2, 256, 4], [1, 128, 9]];
-
-/// Tiles of `precise`: warpgroups, columns, stages, stages of small parts of B; whether warpgroups take turns.
-const PRECISE: [([usize; 4], bool); 6] = [
-    ([2, 128, 5, 2], false),
-    ([2, 160, 4, 2], false),
-    ([2, 64, 6, 3], false),
-    ([2, 32, 8, 4], false),
-    ([2, 128, 5, 2], true),
-    ([2, 160, 4, 2], true),
-];
-
-/// Tiles of `precise` with A and B exchanged, for few rows.
-const PRECISE_FEW: [[usize; 4]; 2] = [[2, 32, 8, 4], [2, 16, 10, 4]];
-
-/// Tiles of `precise_parts`, and whether A and B are exchanged.
-const PRECISE_PARTS: [([usize; 4], bool); 5] = [
-    ([2, 128, 5, 2], false),
-    ([2, 64, 6, 3], false),
-    ([2, 64, 6, 3], true),
-    ([2, 32, 8, 4], true),
-    ([2, 16, 10, 4], true),
-];
-
-/// Tiles of `dense` alone and by pairs, which were added last: two waves of 1472 x 4864 are all of 132 tiles.
-const MANY_LAST: [usize; 4] = [2, 64, 224, 4];
-
-/// Tiles of `copied_tiles`: columns, CTAs of a cluster, and whether A and B are exchanged.
-const COPIED: [(usize, usize, bool); 7] = [
-    (128, 1, false),
-    (64, 1, false),
-    (64, 2, false),
-    (64, 4, false),
-    (64, 8, false),
-    (32, 8, true),
-    (32, 8, false),
-];
-
-/// How many instances are not of `split_k`, `one_wave`, `any_rows` and of pairs.
-const WHOLE: usize = MANY.len() + FEW.len() * CLUSTERS.len();
-
-/// How many are not of `one_wave` and `any_rows`.
-const BEFORE: usize = WHOLE + SPLIT.len();
-
-/// How many are not of `any_rows` and of pairs.
-const MAPPED: usize = BEFORE + WAVE.len();
-
-/// How many are not of pairs.
-const ALONE: usize = MAPPED + ANY.len();
-
-/// How many are not of `one_wave` and `split_k` by pairs.
-const OF_MANY: usize = ALONE + MANY_PAIRS.len();
-
-/// How many are not of `split_k` by pairs and of `precise`.
-const OF_WAVE: usize = OF_MANY + WAVE_PAIRS.len();
-
-/// How many are not of `precise`.
-const ROUNDED: usize = OF_WAVE + SPLIT_PAIRS.len();
-
-/// How many are not of `cluster_tiles`.
-const BY_ONE: usize = ROUNDED + PRECISE.len();
-
-/// How many are not of `precise` with A and B exchanged and of `precise_parts`.
-const OF_CLUSTERS: usize = BY_ONE + TILES.len();
-
-/// How many are not of `precise_parts`.
-const UNDIVIDED: usize = OF_CLUSTERS + PRECISE_FEW.len();
-
-/// How many are not of the last of `dense`.
-const DIVIDED: usize = UNDIVIDED + PRECISE_PARTS.len();
-
-/// How many are not of `copied_tiles`.
-const MAPPED_LAST: usize = DIVIDED + 2;
-
-/// All instances, in the order in which a benchmark names them, from 1.
-pub const INSTANCES: [Instance; MAPPED_LAST + COPIED.len()] = {
-    let mut all = [Instance::Many(ManyTile::of(MANY_LAST)); MAPPED_LAST + COPIED.len()];
-    let mut at = 0;
-    while at < MANY.len() {
-        all[at] = Instance::Many(ManyTile::of(MANY[at]));
-        at += 1;
-    }
-    while at < WHOLE {
-        let index = at - MANY.len();
-        let (groups, columns, stages, turned) = FEW[index / CLUSTERS.len()];
-        let ctas = CLUSTERS[index % CLUSTERS.len()];
-        all[at] = Instance::Few(FewTile {
-            ctas,
-            groups,
-            columns,
-            stages: stages[(ctas > 1) as usize],
-            turned,
-        });
-        at += 1;
-    }
-    while at < BEFORE {
-        all[at] = Instance::Split(SplitTile::of(SPLIT[at - WHOLE]));
-        at += 1;
-    }
-    while at < MAPPED {
-        all[at] = Instance::Wave(wave(WAVE[at - BEFORE]));
-        at += 1;
-    }
-    while at < ALONE {
-        let [groups, columns] = ANY[at - MAPPED];
-        all[at] = Instance::Any(AnyTile {
-            groups,
-            columns,
-            units: [1; 3],
-            depth: DEEP,
-        });
-        at += 1;
-    }
-    while at < OF_MANY {
-        all[at] = Instance::Many(ManyTile::of(MANY_PAIRS[at - ALONE]).by_pairs());
-        at += 1;
-    }
-    while at < OF_WAVE {
-        all[at] = Instance::Wave(wave(WAVE_PAIRS[at - OF_MANY]).by_pairs());
-        at += 1;
-    }
-    while at < ROUNDED {
-        all[at] = Instance::Split(SplitTile::of(SPLIT_PAIRS[at - OF_WAVE]).by_pairs());
-        at += 1;
-    }
-    while at < BY_ONE {
-        let (tile, in_turns) = PRECISE[at - ROUNDED];
-        let tile = PreciseTile::of(tile);
-        let tile = if in_turns { tile.in_turns() } else { tile };
-        all[at] = Instance::Precise(tile);
-        at += 1;
-    }
-    while at < OF_CLUSTERS {
-        all[at] = Instance::Cluster(TILES[at - BY_ONE]);
-        at += 1;
-    }
-    while at < UNDIVIDED {
-        let tile = PreciseTile::of(PRECISE_FEW[at - OF_CLUSTERS]);
-        all[at] = Instance::Precise(tile.exchanged());
-        at += 1;
-    }
-    while at < DIVIDED {
-        let (tile, turned) = PRECISE_PARTS[at - UNDIVIDED];
-        let tile = PreciseTile::of(tile);
-        let tile = if turned { tile.exchanged() } else { tile };
-        all[at] = Instance::PreciseParts(tile);
-        at += 1;
-    }
-    all[DIVIDED + 1] = Instance::Many(ManyTile::of(MANY_LAST).by_pairs());
-    at = MAPPED_LAST;
-    while at < all.len() {
-        let (columns, ctas, turned) = COPIED[at - MAPPED_LAST];
-        all[at] = Instance::Copied(CopiedTile::of(columns, ctas, turned));
-        at += 1;
-    }
-    all
-};
-
-const fn wave([groups, columns, stages]: [usize; 3]) -> ManyTile {
-    ManyTile::of([groups, INSTRUCTION_ROWS, columns, stages])
 }
 
 impl Instance {
@@ -382,6 +148,9 @@ impl fmt::Display for Instance {
             Instance::Cluster(tile) => {
                 let ([rows, columns], [x, y]) = (tile.shape(), tile.along);
                 write!(f, "{rows}x{columns} by clusters of {x}x{y}")?;
+                if tile.parts > 1 {
+                    write!(f, " and {} along K", tile.parts)?;
+                }
                 f.write_str(exchanged(tile.turned))
             }
             Instance::Copied(tile) => {

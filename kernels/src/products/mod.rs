@@ -48,6 +48,7 @@ mod repack_cases;
 pub(crate) mod ring;
 pub mod sparse;
 pub mod split_k;
+pub(crate) mod tiles;
 mod times;
 mod tuned_cases;
 pub mod weight_only;

@@ -99,9 +99,9 @@ impl Consumers {
         self
     }
 
-    /// The same in a cluster of `[rows, columns]` CTAs, powers of two, whose rank is `row * columns + column`. What a CTA loads
-    /// is read by the CTAs of its row, as tiles of A are in a product, or by those of its column, as tiles of B are. Each consumer
-    /// releases to all of them: to `rows + columns - 1` CTAs, its own among them.
+    /// The same in a cluster of `[rows, columns]` CTAs, powers of two, whose rank is `row * columns + column`, or of several such grids
+    /// one after the other. What a CTA loads is read by the CTAs of its row, as tiles of A are in a product, or by those of its column, as
+    /// tiles of B are. Each consumer releases to all of them: to `rows + columns - 1` CTAs, its own among them.
     #[must_use]
     #[track_caller]
     pub fn of_grid(mut self, [rows, columns]: [usize; 2]) -> Self {
@@ -110,7 +110,7 @@ impl Consumers {
             "a cluster of {rows} by {columns} CTAs has no powers of two"
         );
         static_assert!(
-            cluster_size() == rows * columns,
+            cluster_size().is_multiple_of(rows * columns),
             "a cluster has {} CTAs, and {rows} by {columns} share tiles",
             cluster_size()
         );
