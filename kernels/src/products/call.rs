@@ -332,7 +332,8 @@ impl Products {
             Instance::Many(tile) => {
                 let form = launch.form(tile, epilogue);
                 let compile = || fixed(dense::<T, O, E>, form).compile(&self.compiler);
-                let kernel = self.kernel::<ManyHandles<T, O>>((types, which), compile)?;
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_many())?;
             }
             Instance::Wave(tile) => {

@@ -164,10 +164,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             absolute: 0.05,
         };
         match role {
-            Role::Main if !matches!(plan.instance, Instance::Many(_)) => {
-                case.launch_programmatic(kernel, plan.grid, arguments)
-            }
-            Role::Main => case.launch(kernel, plan.grid, arguments),
+            Role::Main => case.launch_programmatic(kernel, plan.grid, arguments),
             Role::Beside => case.rival(&plan.to_string(), tolerance, kernel, plan.grid, arguments),
         }
     }
@@ -567,12 +564,12 @@ fn product_one_wave_bf16(case: &mut Case) -> CaseResult {
     rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_pairs_bf16(case: &mut Case) -> CaseResult {
-/// Tiles that divide what others do not; rings that wrap, several tiles of a program.
-#[case(sizes(m = [260, 65], n = [264, 104], k = [328, 776], instance = [121, 122], rivals = [0, 0]))]
-fn product_more_tiles_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
+/// Tiles that divide what others do not; rings that wrap, several tiles of a program.
+#[case(sizes(m = [260, 65], n = [264, 104], k = [328, 776], instance = [121, 122], rivals = [0, 0]))]
+fn product_more_tiles_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 

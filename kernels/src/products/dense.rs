@@ -178,6 +178,10 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let steps = steps_along(k, depth::<T>());
 
     let multiply = |part: usize| {
+        if !form.epilogue.is_plain() {
+            // What it reads may be of the launch before.
+            launch_wait();
+        }
         let (mut at, mut turn) = (ring.pipeline.start(), epilogue.start());
         for number in tiles.of_program() {
             let (sums, next) = ring.sums(tile.rows_of(part), columns, || range(0, steps), at);
@@ -213,6 +217,7 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         }
     };
     let load = || {
+        launch_wait();
         let mut at = ring.pipeline.start();
         for number in tiles.of_program() {
             let [batch, row, column] = tiles.place(number);
@@ -254,5 +259,6 @@ pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     batches: i32,
     data: Data<O>,
 ) {
+    launch_dependents();
     multiply_tiles(form, (a, b, c), [m, n, k, batches], Some(data));
 }
