@@ -1,4 +1,4 @@
-//! The model of times: cycles of one multiprocessor, beside what memory takes. Its constants are fitted to 8400 measured pairs of product and instance on an H200 and an H100, of the geometric mean of single launches and those back to back
+//! The model of times: cycles of one multiprocessor, beside what memory takes. Its constants are fitted to 20000 measured pairs of product and instance on H100s and H200s, of the geometric mean of single launches and those back to back
 //! (`bench/results/products.md`); below 3 % it does not tell two plans apart.
 
 use std::sync::OnceLock;
@@ -38,13 +38,41 @@ fn step_of([rows, columns]: [usize; 2]) -> f64 {
     rows * columns / 32.0 * 1.032 * (wanted / 128.0).max(1.0).powf(0.45) * few_rows
 }
 
+/// How results of a tile leave.
+#[derive(Clone, Copy)]
+enum Stores {
+    /// By TMA, of tiles of so many columns, in boxes as wide as the swizzle.
+    Bulk(usize),
+    /// By threads.
+    Direct,
+}
+
+/// Bytes of all matrices, of which those of results count for how much longer memory takes them: in rows that begin between units of 32 bytes, and in boxes that are narrower than a line.
+fn moved_bytes(stores: Stores, need: &Need) -> f64 {
+    let ([m, n, _], element) = (need.size, need.element_bytes[1]);
+    let results = (m * n * element * need.batches) as f64;
+    let pitch = (n * element).next_multiple_of(UNIT_BYTES);
+    let of_rows = match stores {
+        _ if pitch.is_multiple_of(32) => 1.0,
+        Stores::Bulk(_) => 1.914,
+        Stores::Direct => 2.363,
+    };
+    let of_boxes = match stores {
+        Stores::Bulk(columns) if (columns * element).is_multiple_of(STAGE_BYTES) => 1.0,
+        Stores::Bulk(columns) if (columns * element).is_multiple_of(64) => 1.081,
+        Stores::Bulk(_) => 1.448,
+        Stores::Direct => 1.0,
+    };
+    need.bytes() + (of_rows * of_boxes - 1.0) * results
+}
+
 /// Microseconds that memory takes at least: DRAM, and L2. TMA asks L2 for lines of 128 bytes, two for each row of a stage that does not begin at one, which costs most where it begins between units of 32 bytes.
-fn memory_microseconds(need: &Need, l2_bytes: f64) -> f64 {
-    (need.bytes() / 3.3e6).max(lines(need) * l2_bytes / 10.5e6) + 2.25
+fn memory_microseconds(bytes: f64, l2_bytes: f64, need: &Need) -> f64 {
+    (bytes / 3.192e6).max(lines(need) * l2_bytes / 10.3e6) + 2.136
 }
 
 /// [`lines`] of rows that begin at multiples of 32 bytes.
-const HALF_LINES: f64 = 1.54;
+const HALF_LINES: f64 = 1.559;
 
 /// How much longer a multiprocessor gets its stages than if all rows began at lines.
 fn lines(need: &Need) -> f64 {
@@ -55,14 +83,14 @@ fn lines(need: &Need) -> f64 {
     } else if pitch.is_multiple_of(32) {
         HALF_LINES
     } else {
-        2.06
+        2.055
     }
 }
 
 /// The share of [`lines`] that counts for programs of many tiles without pairs, by what 5166 x 952 x 8720, 15342 x 912 x 3104 and 1163 x 4624 x 1760 took.
 fn repeated(ctas: usize, need: &Need) -> f64 {
     if ctas == 1 && lines(need) == HALF_LINES {
-        1.25 / HALF_LINES
+        0.772
     } else {
         1.0
     }
@@ -75,11 +103,13 @@ fn of_pairs([rows, columns]: [usize; 2], ctas: usize, need: &Need) -> f64 {
     if ctas == 1 {
         1.0
     } else if lines(need) == HALF_LINES && is_little {
-        1.01
+        1.07
+    } else if lines(need) == HALF_LINES {
+        0.998
     } else if lines(need) > 1.0 {
-        0.98
+        0.964
     } else {
-        1.03
+        1.011
     }
 }
 
@@ -101,17 +131,20 @@ pub(super) fn many_microseconds(
     let ([m, n, _], steps) = (need.size, need.steps() as f64);
     let area = (tile[0] * tile[1]) as f64;
     let stage = (tile[0] + tile[1] / ctas) as f64 * 128.0;
-    let step = step_cycles(tile).max(lines(need) * stage / 95.0);
-    let end = 400.0 + 1270.0 * area / 32768.0;
-    let cycles = 12000.0 + waves as f64 * (steps * step + end);
+    let step = step_cycles(tile).max(lines(need) * stage / 58.5);
+    let end = 111.0 + 3710.0 * area / 32768.0;
+    let cycles = 9110.0 + waves as f64 * (steps * step + end);
     let use_in_wave = steps * area / 32.0 / (steps * step + end);
     let in_use = use_in_wave * programs as f64 / MULTIPROCESSORS as f64;
     let l2_bytes = tiles as f64 * steps * stage;
     // Loads of the next tile overlap with the end of this one: the longer of the two counts. Nothing overlaps with the end of the last one, which is short of a small tile; but memory takes results of
     // small tiles slower.
     let share = (area / 32768.0).min(1.0);
-    let small = 0.25 * (1.0 / share - 1.0) * need.bytes() / 3.3e6;
-    let memory = memory_microseconds(need, repeated(ctas, need) * l2_bytes) + small + 3.4 * share;
+    let results = (m * n * need.element_bytes[1] * need.batches) as f64;
+    let small = 0.111 * (1.0 / share - 1.0) * results / 3.3e6;
+    let bytes = moved_bytes(Stores::Bulk(tile[1]), need);
+    let memory = memory_microseconds(bytes, repeated(ctas, need) * l2_bytes, need);
+    let memory = memory + small + 2.291 * share;
     let time = of_pairs(tile, ctas, need) * (cycles / clock(in_use)).max(memory);
     // TMA loads of boxes that are mostly outside of a matrix are slow: 128x128 for 16 columns took twice as long.
     let is_mostly_outside = 2 * m < tile[0] || 2 * n < tile[1];
@@ -133,13 +166,14 @@ pub(super) fn wave_microseconds(
     // The products of a tile, the latency of a ring of loads, or the bytes that one CTA gets from L2.
     let step = step_cycles([rows, columns])
         .max(258.0)
-        .max(lines(need) * stage / 106.0);
-    let of_wave = steps * step + 780.0 + area * 0.165;
+        .max(lines(need) * stage / 63.3);
+    let of_wave = steps * step + 633.0 + area * 0.164;
     // CTAs of the waves after the first begin their rings anew.
-    let cycles = 3400.0 + waves * of_wave + (waves - 1.0) * 1500.0;
+    let cycles = 3400.0 + waves * of_wave + (waves - 1.0) * 683.0;
     let share = steps * area / 32.0 / of_wave * all as f64 / (waves * MULTIPROCESSORS as f64);
     let l2_bytes = all as f64 * steps * stage;
-    let memory = memory_microseconds(need, l2_bytes);
+    let bytes = moved_bytes(Stores::Bulk(columns), need);
+    let memory = memory_microseconds(bytes, l2_bytes, need);
     let time =
         of_pairs([rows, columns], ctas, need) * together(cycles / clock(share).min(1.85e3), memory);
     let is_mostly_outside = 2 * m < rows || 2 * n < columns;
@@ -172,34 +206,29 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
     let waves = all.div_ceil(resident(ctas) * shared) as f64;
     // A step takes the products of a tile, its share of the latency of a ring of loads, or the bytes that one CTA gets from L2.
     let alone = if all > resident(ctas) && shared == 2 {
-        30.9
+        27.9
     } else {
-        96.0
+        81.3
     };
     let step = step_cycles([rows, columns])
-        .max(197.0)
+        .max(210.0)
         .max(lines(need) * stage / alone);
     let exchange = if ctas > 1 {
-        exchange_cycles(area)
+        793.0 + area * 0.201
     } else {
-        58.0 + area * 0.107
+        46.8 + area * 0.104
     };
-    let cycles = 2710.0 + waves * (steps * step + exchange + 1570.0);
+    let cycles = 2710.0 + waves * (steps * step + exchange + 1510.0);
     let l2_bytes = all as f64 * steps * stage;
     // The exchange begins when the last loads have completed.
-    let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
+    let bytes = moved_bytes(Stores::Direct, need);
+    let memory = memory_microseconds(bytes, l2_bytes, need) + exchange / 1.9e3;
     let time = together(cycles / 1.9e3, memory);
     // Rings of three stages took so much longer than that.
-    if stages <= 3 { 1.14 * time } else { time }
+    if stages <= 3 { 1.211 * time } else { time }
 }
 
-/// Cycles in which CTAs that share a tile of `area` elements send their parts and add them.
-fn exchange_cycles(area: f64) -> f64 {
-    880.0 + area * 0.218
-}
-
-/// CTAs of a cluster share the operands of their tiles. Products, L2 and DRAM each slow the others down, so that the time is more than the longest of the three. Fitted to 626 pairs of product and tile on an H100:
-/// where a tile is within a quarter of the fastest, four of five times are from 12 % too little to 5 % too much, which is what those of the other kernels are there.
+/// CTAs of a cluster share the operands of their tiles. Products, L2 and DRAM each slow the others down, so that the time is more than the longest of the three. CTAs that divide K send their parts and add them.
 pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &Need) -> f64 {
     let ([rows, columns], ctas) = (tile.shape(), tile.ctas());
     let steps = need.steps().div_ceil(tile.parts) as f64;
@@ -210,25 +239,25 @@ pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &N
     let clusters = resident(ctas) / ctas;
     let waves = (all / ctas).div_ceil(clusters) as f64;
     let step = step_cycles([rows, columns])
-        .max(190.0)
-        .max(lines(need) * stage / 106.0);
+        .max(200.0)
+        .max(lines(need) * stage / 96.8);
     let end = if tile.parts > 1 {
-        exchange_cycles(area) + 1570.0
+        4530.0 + area * 0.255
     } else {
-        780.0 + area * 0.165
+        544.0 + area * 0.222
     };
     let of_wave = steps * step + end;
-    let cycles = 3400.0 + waves * of_wave;
+    let cycles = 3380.0 + waves * of_wave;
     let share = steps * area / 32.0 / of_wave * all as f64 / (waves * MULTIPROCESSORS as f64);
     let l2_bytes = lines(need) * all as f64 * steps * stage;
     let parts = [
-        cycles / clock(share).min(1.85e3) / 1.087,
-        need.bytes() / 3.2e6 + 2.25,
-        l2_bytes / 12.07e6 + 2.07,
+        cycles / clock(share).min(1.85e3) / 1.085,
+        moved_bytes(Stores::Direct, need) / 3.199e6 + 2.045,
+        l2_bytes / 11.3e6 + 2.024,
     ];
     let time = parts.map(|part| part.powi(3)).iter().sum::<f64>().cbrt();
     // What is so short gains nothing by sharing and waits for other CTAs: six products of 4 to 5 us took 2 to 25 % longer than by what they had been planned for.
-    if time < 5.0 { 1.25 * time } else { time }
+    if time < 5.0 { 1.013 * time } else { time }
 }
 
 pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need) -> f64 {
@@ -238,13 +267,14 @@ pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need
         (rows * columns) as f64,
         (rows + columns / ctas) as f64 * 128.0,
     );
-    let step = step_cycles([rows, columns]).max(lines(need) * stage / 187.0);
+    let step = step_cycles([rows, columns]).max(lines(need) * stage / 277.0);
     // Parts go to L2 in f32. Programs of a tile wait for each other, and each reads its share of all parts at once.
-    let exchange = 5240.0 + area * 0.43;
-    let cycles = 1420.0 + each as f64 * step + exchange;
+    let exchange = 5540.0 + area * 0.432;
+    let cycles = 830.0 + each as f64 * step + exchange;
     let l2_bytes = (tiles * parts * each) as f64 * stage;
-    let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
-    of_pairs([rows, columns], ctas, need) * together(cycles / 1.8e3, memory)
+    let bytes = moved_bytes(Stores::Direct, need);
+    let memory = memory_microseconds(bytes, l2_bytes, need) + exchange / 1.9e3;
+    of_pairs([rows, columns], ctas, need) * together(cycles / 1.678e3, memory)
 }
 
 /// Cycles of a step of 32 along K of a tile of three products: those of the tensor cores, of which each of two warpgroups has half while the other splits A and adds, what a warpgroup takes for that
@@ -267,6 +297,11 @@ fn precise_step(tile: PreciseTile, need: &Need) -> f64 {
     if tile.turns { 0.93 * step } else { step }
 }
 
+/// Microseconds that memory takes at least of products of f32, whose constants are of their own fit.
+fn precise_memory(l2_bytes: f64, need: &Need) -> f64 {
+    (need.bytes() / 3.3e6).max(lines(need) * l2_bytes / 10.5e6) + 2.25
+}
+
 /// Of so many tiles of each program, and so many programs of each product.
 pub(super) fn precise_microseconds(
     tile: PreciseTile,
@@ -282,7 +317,7 @@ pub(super) fn precise_microseconds(
     let in_use = 3.0 * step_cycles([rows, columns]) / step;
     let share = in_use * all.min(MULTIPROCESSORS) as f64 / MULTIPROCESSORS as f64;
     let l2_bytes = (tiles * all) as f64 * steps * stage;
-    let memory = memory_microseconds(need, l2_bytes) + 3.4;
+    let memory = precise_memory(l2_bytes, need) + 3.4;
     (cycles / clock(share)).max(memory)
 }
 
@@ -293,7 +328,7 @@ pub(super) fn precise_parts_microseconds(tile: PreciseTile, divided: Division, n
     let exchange = 5240.0 + area * 0.43;
     let cycles = 6000.0 + each as f64 * precise_step(tile, need) + exchange;
     let l2_bytes = (tiles * parts * each) as f64 * stage;
-    let memory = memory_microseconds(need, l2_bytes) + exchange / 1.9e3;
+    let memory = precise_memory(l2_bytes, need) + exchange / 1.9e3;
     together(cycles / 1.8e3, memory)
 }
 
