@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::any_rows::AnyTile;
-use super::cluster_tiles::ClusterTile;
+use super::any_rows::{AnyTile, DEEP};
+use super::cluster_tiles::{ClusterTile, IN_PARTS, TILE_LAST, TILES};
 use super::copied_tiles::CopiedTile;
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;
@@ -12,7 +12,10 @@ use super::options::Precision;
 use super::plan::{Loose, Need};
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
-pub use super::tiles::INSTANCES;
+use super::tiles::{
+    ANY, COPIED, FEW, MANY, MANY_LARGE, MANY_LAST, MANY_PAIRS, PRECISE, PRECISE_FEW, PRECISE_PARTS,
+    SPLIT, SPLIT_PAIRS, WAVE, WAVE_FEW, WAVE_PAIRS,
+};
 
 /// A kernel of this module, by its tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +38,116 @@ pub enum Instance {
     PreciseParts(PreciseTile),
     /// [`copied_tiles`](super::copied_tiles::copied_tiles).
     Copied(CopiedTile),
+}
+
+const fn many(tile: [usize; 4]) -> Instance {
+    Instance::Many(ManyTile::of(tile))
+}
+
+const fn many_by_pairs(tile: [usize; 4]) -> Instance {
+    Instance::Many(ManyTile::of(tile).by_pairs())
+}
+
+const fn many_by((tile, by_pairs): ([usize; 4], bool)) -> Instance {
+    if by_pairs {
+        many_by_pairs(tile)
+    } else {
+        many(tile)
+    }
+}
+
+const fn wave([groups, columns, stages]: [usize; 3]) -> Instance {
+    Instance::Wave(ManyTile::of([groups, INSTRUCTION_ROWS, columns, stages]))
+}
+
+const fn wave_by_pairs([groups, columns, stages]: [usize; 3]) -> Instance {
+    let tile = ManyTile::of([groups, INSTRUCTION_ROWS, columns, stages]);
+    Instance::Wave(tile.by_pairs())
+}
+
+const fn few(tile: FewTile) -> Instance {
+    Instance::Few(tile)
+}
+
+const fn split(tile: [usize; 3]) -> Instance {
+    Instance::Split(SplitTile::of(tile))
+}
+
+const fn split_by_pairs(tile: [usize; 3]) -> Instance {
+    Instance::Split(SplitTile::of(tile).by_pairs())
+}
+
+const fn any([groups, columns]: [usize; 2]) -> Instance {
+    Instance::Any(AnyTile {
+        groups,
+        columns,
+        units: [1; 3],
+        depth: DEEP,
+    })
+}
+
+const fn precise((tile, in_turns): ([usize; 4], bool)) -> Instance {
+    let tile = PreciseTile::of(tile);
+    Instance::Precise(if in_turns { tile.in_turns() } else { tile })
+}
+
+const fn precise_exchanged(tile: [usize; 4]) -> Instance {
+    Instance::Precise(PreciseTile::of(tile).exchanged())
+}
+
+const fn precise_parts((tile, turned): ([usize; 4], bool)) -> Instance {
+    let tile = PreciseTile::of(tile);
+    Instance::PreciseParts(if turned { tile.exchanged() } else { tile })
+}
+
+const fn cluster(tile: ClusterTile) -> Instance {
+    Instance::Cluster(tile)
+}
+
+const fn copied((columns, ctas, turned): (usize, usize, bool)) -> Instance {
+    Instance::Copied(CopiedTile::of(columns, ctas, turned))
+}
+
+/// The instances of all tiles of these lists, one list after the other.
+macro_rules! instances {
+    ($($list:ident by $instance:ident),* $(,)?) => {
+        /// All instances, in the order in which a benchmark names them, from 1.
+        pub const INSTANCES: [Instance; 0 $(+ $list.len())*] = {
+            let mut all = [many(MANY[0]); 0 $(+ $list.len())*];
+            let mut at = 0;
+            $(
+                let mut index = 0;
+                while index < $list.len() {
+                    all[at] = $instance($list[index]);
+                    at += 1;
+                    index += 1;
+                }
+            )*
+            all
+        };
+    };
+}
+
+// New lists come last, since cases name instances by number.
+instances! {
+    MANY by many,
+    FEW by few,
+    SPLIT by split,
+    WAVE by wave,
+    ANY by any,
+    MANY_PAIRS by many_by_pairs,
+    WAVE_PAIRS by wave_by_pairs,
+    SPLIT_PAIRS by split_by_pairs,
+    PRECISE by precise,
+    TILES by cluster,
+    PRECISE_FEW by precise_exchanged,
+    PRECISE_PARTS by precise_parts,
+    MANY_LAST by many_by,
+    COPIED by copied,
+    MANY_LARGE by many,
+    WAVE_FEW by wave,
+    IN_PARTS by cluster,
+    TILE_LAST by cluster,
 }
 
 impl Instance {
