@@ -7,7 +7,8 @@
 
 use tilekit::prelude::*;
 use tilekit_kernels::attention::{
-    Attention, Dropout, Error, Gradients, Lengths, Options, Upstream,
+    Attention, Differentiable, Dropout, Error, Gradients, Lengths, Modifier, Options, Place as At,
+    Upstream,
 };
 
 /// Numbers without a pattern between -1 and 1.
@@ -37,9 +38,19 @@ impl Problem {
     /// Gradients of `[heads, tokens, depth]` in f64; `score(product)` gives a score and its derivative.
     fn gradients(
         &self,
-        [q, k, v, dout]: [&[bf16]; 4],
+        qkvd: [&[bf16]; 4],
         sees: impl Fn(usize, usize) -> bool,
         score: impl Fn(f64) -> (f64, f64),
+    ) -> [Vec<f64>; 3] {
+        self.gradients_of(qkvd, sees, |_, _, product| score(product))
+    }
+
+    /// Those of scores that depend on query and key.
+    fn gradients_of(
+        &self,
+        [q, k, v, dout]: [&[bf16]; 4],
+        sees: impl Fn(usize, usize) -> bool,
+        score: impl Fn(usize, usize, f64) -> (f64, f64),
     ) -> [Vec<f64>; 3] {
         let depth = self.depth;
         let [q, k, v, dout] =
@@ -50,13 +61,15 @@ impl Problem {
             let (head, query) = (row / self.queries, row % self.queries);
             let base = head * self.kv_heads / self.heads * self.keys;
             let of_row = row * depth..(row + 1) * depth;
-            let rows: Vec<_> = (0..self.keys)
-                .filter(|&key| sees(query, key))
+            let seen: Vec<usize> = (0..self.keys).filter(|&key| sees(query, key)).collect();
+            let rows: Vec<_> = seen
+                .iter()
                 .map(|key| (base + key) * depth..(base + key + 1) * depth)
                 .collect();
             let scores: Vec<(f64, f64)> = rows
                 .iter()
-                .map(|at| score(dot(&q[of_row.clone()], &k[at.clone()])))
+                .zip(&seen)
+                .map(|(at, &key)| score(query, key, dot(&q[of_row.clone()], &k[at.clone()])))
                 .collect();
             let max = scores.iter().map(|s| s.0).fold(f64::NEG_INFINITY, f64::max);
             let total: f64 = scores.iter().map(|s| (s.0 - max).exp()).sum();
@@ -371,6 +384,71 @@ fn the_slope_of_a_cap_counts() {
             (0.5 * tanh, (1.0 - tanh * tanh) / 8.0)
         },
     );
+}
+
+/// Adds a bias by the distance of query and key, which it loads for each score.
+#[derive(Clone, Copy)]
+struct Biased;
+
+impl Modifier for Biased {
+    #[device]
+    fn scores(scores: Tensor<f32>, at: At) -> Tensor<f32> {
+        // Scores of a tile reach past the last query and key.
+        let distance = (at.query - at.key).abs().minimum(7);
+        scores * at.scale + at.data.at(distance).load()
+    }
+}
+
+impl Differentiable for Biased {
+    fn slopes(_: Tensor<f32>) -> Option<Tensor<f32>> {
+        None
+    }
+}
+
+#[test]
+fn numbers_loaded_for_each_score_fit_the_registers_at_depth_64() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let (tokens, depth) = (8, 64);
+    let problem = Problem {
+        heads: 1,
+        kv_heads: 1,
+        queries: tokens,
+        keys: tokens,
+        depth,
+    };
+    let host = [0, 1, 2, 3].map(|seed| numbers(tokens * depth, seed));
+    let buffers = [0, 1, 2, 3].map(|at| Buffer::from_slice(&device, &host[at]).unwrap());
+    let results = [(); 4].map(|()| Buffer::<bf16>::new(&device, tokens * depth).unwrap());
+    let lse = Buffer::new(&device, tokens).unwrap();
+    let biases: Vec<f32> = (0..tokens).map(|at| at as f32 / 4.0).collect();
+    let data = Buffer::from_slice(&device, &biases).unwrap();
+    let [q, k, v, dout] = buffers.each_ref().map(|x| x.view([1, 1, tokens, depth]));
+    let [out, dq, dk, dv] = results.each_ref().map(|x| x.view([1, 1, tokens, depth]));
+    let (qkv, options, data) = ([&q, &k, &v], Options::default(), Some(&data));
+    attention
+        .forward_modified::<bf16, Biased>(&stream, qkv, &out, &lse, &options, data)
+        .unwrap();
+    let upstream = Upstream {
+        out: &out,
+        lse: &lse,
+        dout: &dout,
+    };
+    let gradients = [&dq, &dk, &dv];
+    attention
+        .backward_modified::<bf16, Biased>(&stream, qkv, upstream, gradients, &options, data)
+        .unwrap();
+    stream.synchronize().unwrap();
+    let score = |query: usize, key: usize, product: f64| {
+        let bias = f64::from(biases[query.abs_diff(key)]);
+        (product / 8.0 + bias, 1.0 / 8.0)
+    };
+    let host = host.each_ref().map(Vec::as_slice);
+    let wanted = problem.gradients_of(host, |_, _| true, score);
+    for ((found, wanted), what) in results[1..].iter().zip(&wanted).zip(["dq", "dk", "dv"]) {
+        near(&found.to_vec().unwrap(), wanted, what);
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub struct Place {
     pub key: Tensor<i32>,
     /// The factor by which Q · K is multiplied.
     pub scale: Scalar<f32>,
-    /// The numbers that the call was given for the modifier.
+    /// The numbers that the call was given for the modifier. Tiles reach past the last query and key: an index into them is masked or clamped.
     pub data: Ptr<f32>,
 }
 

@@ -51,6 +51,8 @@ pub(super) struct Call<'a, T> {
     pub(super) checked: Checked,
     /// Queries of a block of the mask, as it is walked.
     pub(super) masked: Option<usize>,
+    /// Whether its modifier reads places.
+    pub(super) reads_place: bool,
 }
 
 impl<T: Operand> Call<'_, T> {
@@ -66,7 +68,8 @@ impl<T: Operand> Call<'_, T> {
 
     /// Queries of a block.
     pub(super) fn block(&self) -> usize {
-        queries_of(self.checked.sizes.depths[0], self.options.dropout.is_some())
+        let is_crowded = self.reads_place || self.options.dropout.is_some();
+        queries_of(self.checked.sizes.depths[0], is_crowded)
     }
 
     /// Keys of a block.
@@ -164,6 +167,7 @@ impl Attention {
             options,
             checked: check_backward(qkv, upstream, gradients, options)?,
             masked: None,
+            reads_place: options.alibi.is_some(),
         };
         match (options.softcap, options.alibi) {
             (Some(_), _) => self.differentiate_beside_dropout::<T, Softcap>(&call, None),
@@ -201,6 +205,7 @@ impl Attention {
             options,
             checked: check_backward(qkv, upstream, gradients, options)?,
             masked: None,
+            reads_place: M::READS_PLACE,
         };
         self.differentiate_beside_dropout::<T, M>(&call, data)
     }

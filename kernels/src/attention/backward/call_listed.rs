@@ -79,6 +79,7 @@ impl Attention {
             options,
             checked,
             masked: Some(mask.shape().walked()[0]),
+            reads_place: M::READS_PLACE,
         };
         self.between_passes(&call, |rows| {
             self.launch_listed::<T, M>(&call, mask, data, rows)

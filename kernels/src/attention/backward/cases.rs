@@ -129,7 +129,9 @@ impl<T: Float + DeviceElement> Given<T> {
 
     /// Queries of a block.
     pub(super) fn block(&self) -> usize {
-        queries_of(self.attention.sizes.depths[0], self.setup.dropout.is_some())
+        let reads_place = matches!(self.setup.scores, Scores::Alibi);
+        let is_crowded = reads_place || self.setup.dropout.is_some();
+        queries_of(self.attention.sizes.depths[0], is_crowded)
     }
 
     /// Keys of a block.

@@ -23,7 +23,9 @@ use tilekit::prelude::*;
 use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
-use super::part::{divides_columns, keys_of, part_of_gradient, queries_of, swizzle_of_keys};
+use super::part::{
+    divides_columns, is_crowded, keys_of, part_of_gradient, queries_of, swizzle_of_keys,
+};
 use super::sections::Sections;
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::swizzle;
@@ -68,12 +70,12 @@ pub fn backward<
     const ORDERED: bool,
     M: Differentiable,
 >(
-    #[block([1, 1, queries_of(D, M::DROPS), D], swizzle::<T>(D, 4))] q: TensorMap<T>,
-    #[block([1, 1, keys_of(D, M::DROPS), D], swizzle_of_keys::<T>(D, queries_of(D, M::DROPS), 4))]
+    #[block([1, 1, queries_of(D, is_crowded::<M>()), D], swizzle::<T>(D, 4))] q: TensorMap<T>,
+    #[block([1, 1, keys_of(D, M::DROPS), D], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
     k: TensorMap<T>,
     #[block([1, 1, keys_of(D, M::DROPS), DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
-    #[block([1, 1, queries_of(D, M::DROPS), DV], swizzle::<T>(DV, 4))] dout: TensorMap<T>,
-    #[block([1, 1, part_of_gradient(D, D, keys_of(D, M::DROPS))[0], part_of_gradient(D, D, keys_of(D, M::DROPS))[1]], swizzle_of_keys::<T>(D, queries_of(D, M::DROPS), 4))]
+    #[block([1, 1, queries_of(D, is_crowded::<M>()), DV], swizzle::<T>(DV, 4))] dout: TensorMap<T>,
+    #[block([1, 1, part_of_gradient(D, D, keys_of(D, M::DROPS))[0], part_of_gradient(D, D, keys_of(D, M::DROPS))[1]], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
     dk: TensorMap<T>,
     #[block([1, 1, part_of_gradient(DV, D, keys_of(D, M::DROPS))[0], part_of_gradient(DV, D, keys_of(D, M::DROPS))[1]], swizzle::<T>(DV, 4))]
     dv: TensorMap<T>,
@@ -108,7 +110,7 @@ pub fn backward<
 ) {
     assume((query_heads > 0) & (queries > 0) & (keys > 0) & (chunk > 0));
     assume((section > 0) & (lead > 0));
-    let block_queries = queries_of(D, M::DROPS);
+    let block_queries = queries_of(D, is_crowded::<M>());
     let windows = KeyBlocks {
         lengths: Lengths {
             is_ragged: is_ragged != 0,

@@ -8,7 +8,9 @@ use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::listed::{Listed, QueryLists};
-use super::part::{divides_columns, listed_keys_of, part_of_gradient, queries_of, swizzle_of_keys};
+use super::part::{
+    divides_columns, is_crowded, listed_keys_of, part_of_gradient, queries_of, swizzle_of_keys,
+};
 use super::sections::Sections;
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::swizzle;
@@ -33,12 +35,12 @@ pub fn backward_blocks<
     const ORDERED: bool,
     M: Differentiable,
 >(
-    #[block([1, 1, queries_of(D, false), D], swizzle::<T>(D, 4))] q: TensorMap<T>,
-    #[block([1, 1, listed_keys_of(D), D], swizzle_of_keys::<T>(D, queries_of(D, false), 4))]
+    #[block([1, 1, queries_of(D, is_crowded::<M>()), D], swizzle::<T>(D, 4))] q: TensorMap<T>,
+    #[block([1, 1, listed_keys_of(D), D], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
     k: TensorMap<T>,
     #[block([1, 1, listed_keys_of(D), DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
-    #[block([1, 1, queries_of(D, false), DV], swizzle::<T>(DV, 4))] dout: TensorMap<T>,
-    #[block([1, 1, part_of_gradient(D, D, listed_keys_of(D))[0], part_of_gradient(D, D, listed_keys_of(D))[1]], swizzle_of_keys::<T>(D, queries_of(D, false), 4))]
+    #[block([1, 1, queries_of(D, is_crowded::<M>()), DV], swizzle::<T>(DV, 4))] dout: TensorMap<T>,
+    #[block([1, 1, part_of_gradient(D, D, listed_keys_of(D))[0], part_of_gradient(D, D, listed_keys_of(D))[1]], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
     dk: TensorMap<T>,
     #[block([1, 1, part_of_gradient(DV, D, listed_keys_of(D))[0], part_of_gradient(DV, D, listed_keys_of(D))[1]], swizzle::<T>(DV, 4))]
     dv: TensorMap<T>,
@@ -72,7 +74,7 @@ pub fn backward_blocks<
 ) {
     assume((query_heads > 0) & (queries > 0) & (keys > 0));
     assume((list_parts > 0) & (list_ctas > 0) & (section > 0) & (lead > 0));
-    let block_queries = queries_of(D, false);
+    let block_queries = queries_of(D, is_crowded::<M>());
     let keys = KeyBlocks {
         lengths: Lengths {
             is_ragged: scalar(false),

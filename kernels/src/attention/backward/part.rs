@@ -6,14 +6,19 @@ use tilekit::prelude::*;
 
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::modifier::Modifier;
 
 /// Consumer warpgroups.
 pub(in crate::attention) const GROUPS: usize = 2;
 
-/// Queries of a block: twice as many where scores and gradients of both fit into registers, for half of the barriers. Numbers of dropout leave no place for
-/// them.
-pub(super) const fn queries_of(depth: usize, drops: bool) -> usize {
-    if depth <= 64 && !drops {
+/// Whether a thread holds more than scores and gradients: numbers of dropout, or places and what a modifier loads for each of them.
+pub(super) const fn is_crowded<M: Modifier>() -> bool {
+    M::DROPS || M::READS_PLACE
+}
+
+/// Queries of a block: twice as many where scores and gradients of both fit into registers, for half of the barriers.
+pub(super) const fn queries_of(depth: usize, is_crowded: bool) -> usize {
+    if depth <= 64 && !is_crowded {
         GROUPS * ROWS
     } else {
         ROWS

@@ -68,9 +68,7 @@ impl Call {
             // Beside a mask of blocks scores are changed by modifiers alone.
             let has_blocks = beside.blocks().is_some();
             let is_ragged = is_ragged && !has_blocks;
-            // At depth 64 the gradients of a modifier that loads a number for each score exceed the registers of their only tile (TK0075).
             let scores = match scores {
-                Scores::Biased(_) if depths[0] == 64 => Scores::Plain,
                 Scores::Biased(_) => scores,
                 _ if has_blocks => Scores::Plain,
                 _ => scores,
