@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 
 use super::check::check_backward;
 use super::kernel::backward_arguments;
-use super::part::{GROUPS, block_stride, keys_of, listed_keys_of, queries_of};
+use super::part::{GROUPS, block_stride, is_crowded, keys_of, listed_keys_of, queries_of};
 use super::sections::Plan;
 use super::table::{Passes, gradients, instance_of, passes};
 use crate::attention::call::{Attention, View};
@@ -51,8 +51,8 @@ pub(super) struct Call<'a, T> {
     pub(super) checked: Checked,
     /// Queries of a block of the mask, as it is walked.
     pub(super) masked: Option<usize>,
-    /// Whether its modifier reads places.
-    pub(super) reads_place: bool,
+    /// Whether threads hold more than scores and gradients.
+    pub(super) is_crowded: bool,
 }
 
 impl<T: Operand> Call<'_, T> {
@@ -68,8 +68,7 @@ impl<T: Operand> Call<'_, T> {
 
     /// Queries of a block.
     pub(super) fn block(&self) -> usize {
-        let is_crowded = self.reads_place || self.options.dropout.is_some();
-        queries_of(self.checked.sizes.depths[0], is_crowded)
+        queries_of(self.checked.sizes.depths[0], self.is_crowded)
     }
 
     /// Keys of a block.
@@ -159,22 +158,16 @@ impl Attention {
         gradients: [&View<'_, T>; 3],
         options: &Options<'_>,
     ) -> Result<()> {
-        let call = Call {
-            stream,
-            qkv,
-            upstream,
-            gradients,
-            options,
-            checked: check_backward(qkv, upstream, gradients, options)?,
-            masked: None,
-            reads_place: options.alibi.is_some(),
-        };
         match (options.softcap, options.alibi) {
-            (Some(_), _) => self.differentiate_beside_dropout::<T, Softcap>(&call, None),
-            (None, Some(slopes)) => {
-                self.differentiate_beside_dropout::<T, Alibi>(&call, Some(slopes))
-            }
-            (None, None) => self.differentiate_beside_dropout::<T, Plain>(&call, None),
+            (Some(_), _) => self.differentiate_beside_dropout::<T, Softcap>(
+                stream, qkv, upstream, gradients, options, None,
+            ),
+            (None, alibi @ Some(_)) => self.differentiate_beside_dropout::<T, Alibi>(
+                stream, qkv, upstream, gradients, options, alibi,
+            ),
+            (None, None) => self.differentiate_beside_dropout::<T, Plain>(
+                stream, qkv, upstream, gradients, options, None,
+            ),
         }
     }
 
@@ -197,29 +190,34 @@ impl Attention {
             || "softcap or alibi beside a modifier".to_string(),
             "the modifier alone: it can do both",
         )?;
+        self.differentiate_beside_dropout::<T, M>(stream, qkv, upstream, gradients, options, data)
+    }
+
+    /// Checks a call, and launches the kernels of `M`, beside dropout if the options have it.
+    fn differentiate_beside_dropout<T: Operand, M: Differentiable>(
+        &self,
+        stream: &Stream,
+        qkv: [&View<'_, T>; 3],
+        upstream: Upstream<'_, T>,
+        gradients: [&View<'_, T>; 3],
+        options: &Options<'_>,
+        data: Option<&Buffer<f32>>,
+    ) -> Result<()> {
+        let checked = check_backward(qkv, upstream, gradients, options)?;
+        check_positions::<M>(options, checked.sizes)?;
         let call = Call {
             stream,
             qkv,
             upstream,
             gradients,
             options,
-            checked: check_backward(qkv, upstream, gradients, options)?,
+            checked,
             masked: None,
-            reads_place: M::READS_PLACE,
+            is_crowded: is_crowded::<M>() || options.dropout.is_some(),
         };
-        self.differentiate_beside_dropout::<T, M>(&call, data)
-    }
-
-    /// Launches the kernels of `M`, beside dropout if the options have it.
-    fn differentiate_beside_dropout<T: Operand, M: Differentiable>(
-        &self,
-        call: &Call<'_, T>,
-        data: Option<&Buffer<f32>>,
-    ) -> Result<()> {
-        check_positions::<M>(call.options, call.checked.sizes)?;
-        match call.options.dropout {
-            Some(_) => self.differentiate::<T, Dropped<M>>(call, data),
-            None => self.differentiate::<T, M>(call, data),
+        match options.dropout {
+            Some(_) => self.differentiate::<T, Dropped<M>>(&call, data),
+            None => self.differentiate::<T, M>(&call, data),
         }
     }
 

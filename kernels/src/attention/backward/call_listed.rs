@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::call::{Call, Upstream};
 use super::check::check_backward;
+use super::part::is_crowded;
 use super::table::{gradients_of_blocks, instance_of};
 use crate::attention::blocks::call::{check_mask, check_options};
 use crate::attention::blocks::mask::BlockMask;
@@ -79,7 +80,7 @@ impl Attention {
             options,
             checked,
             masked: Some(mask.shape().walked()[0]),
-            reads_place: M::READS_PLACE,
+            is_crowded: is_crowded::<M>(),
         };
         self.between_passes(&call, |rows| {
             self.launch_listed::<T, M>(&call, mask, data, rows)
