@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 use tilekit_kernels::attention::{Attention, Options, Upstream};
 
 use super::normal::normal;
-use super::timing::{Call, Times, sets, time};
+use super::timing::{Times, sets, time};
 
 const HEADS: usize = 16;
 const DEPTH: usize = 128;
@@ -51,18 +51,13 @@ fn run_row(
     }
     stream.synchronize().unwrap();
     sets[0].check();
-    let calls: Vec<_> = sets
-        .iter()
-        .map(|set| {
-            let call = |stream: &Stream| set.call(attention, stream, is_forward);
-            Box::new(call) as Call<'_>
-        })
-        .collect();
     let Times {
         single,
         back_to_back,
         host,
-    } = time(device, &stream, &calls);
+    } = time(device, &stream, &sets, |set, stream| {
+        set.call(attention, stream, is_forward);
+    });
     println!(
         "{name:24} single {single:8.1} us  back to back {back_to_back:8.1} us  host {host:5.1} us"
     );

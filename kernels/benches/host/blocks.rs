@@ -6,7 +6,7 @@ use tilekit_kernels::attention::{
 };
 
 use super::normal::normal;
-use super::timing::{Call, Times, time};
+use super::timing::{Times, time};
 
 const TOKENS: usize = 16384;
 const BLOCK: usize = 128;
@@ -66,21 +66,18 @@ fn run_row(device: &Device, attention: &Attention, name: &str, row: Row) {
         for set in &sets {
             set.forward(attention, &stream, row, mask, &options);
         }
-        let calls = sets.iter().map(|set| {
-            Box::new(move |stream: &Stream| {
-                if row.is_backward {
-                    set.backward(attention, stream, row, mask, &options);
-                } else {
-                    set.forward(attention, stream, row, mask, &options);
-                }
-            }) as Call<'_>
-        });
-        let calls: Vec<Call<'_>> = calls.collect();
-        for call in &calls {
-            call(&stream);
+        let call = |set: &Set, stream: &Stream| {
+            if row.is_backward {
+                set.backward(attention, stream, row, mask, &options);
+            } else {
+                set.forward(attention, stream, row, mask, &options);
+            }
+        };
+        for set in &sets {
+            call(set, &stream);
         }
         stream.synchronize().unwrap();
-        times.push((time(device, &stream, &calls), sets[0].results(row)));
+        times.push((time(device, &stream, &sets, call), sets[0].results(row)));
     }
     let [(without, expected), (with, found)] = &times[..] else {
         unreachable!("both kinds are timed")

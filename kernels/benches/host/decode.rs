@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 use tilekit_kernels::attention::{Attention, Cache, CacheElement, CacheScales, Options};
 
 use super::normal::normal;
-use super::timing::{Call, Times, sets, time};
+use super::timing::{Times, sets, time};
 
 const KV_HEADS: usize = 8;
 const GROUP: usize = 8;
@@ -74,18 +74,13 @@ fn run_row<C: CacheElement<bf16>>(
     }
     stream.synchronize().unwrap();
     sets[0].check(tokens);
-    let calls: Vec<_> = sets
-        .iter()
-        .map(|set| {
-            let call = |stream: &Stream| set.call(attention, stream, batch);
-            Box::new(call) as Call<'_>
-        })
-        .collect();
     let Times {
         single,
         back_to_back,
         host,
-    } = time(device, &stream, &calls);
+    } = time(device, &stream, &sets, |set, stream| {
+        set.call(attention, stream, batch);
+    });
     let bound = bytes as f64 / READ_LIMIT;
     let goal = 1.15 * bound + FIXED_US;
     println!(

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 use tilekit_kernels::attention::{Attention, LatentCache, LatentPlan};
 
 use super::normal::normal;
-use super::timing::{Call, Times, sets, time};
+use super::timing::{Times, sets, time};
 
 const DEPTH: usize = 576;
 const VALUES: usize = 512;
@@ -53,18 +53,13 @@ fn run_row(device: &Device, attention: &Attention, name: &str, sizes: [usize; 3]
         set.call(attention, &stream, &plan, sizes);
     }
     stream.synchronize().unwrap();
-    let calls: Vec<_> = sets
-        .iter()
-        .map(|set| {
-            let call = |stream: &Stream| set.call(attention, stream, &plan, sizes);
-            Box::new(call) as Call<'_>
-        })
-        .collect();
     let Times {
         single,
         back_to_back,
         host,
-    } = time(device, &stream, &calls);
+    } = time(device, &stream, &sets, |set, stream| {
+        set.call(attention, stream, &plan, sizes);
+    });
     let flops = (2 * batch * heads * tokens * (DEPTH + VALUES)) as f64;
     println!(
         "{name:20} single {single:8.1} us {:5.1} TFLOP/s {:5.2} TB/s  back to back {back_to_back:8.1} us {:5.1} TFLOP/s {:5.2} TB/s  host {host:5.1} us",

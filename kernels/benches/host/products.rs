@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 use tilekit_kernels::products::Products;
 
 use super::normal::normal;
-use super::timing::{Call, Times, sets, time};
+use super::timing::{Times, sets, time};
 
 /// M, N and K.
 const SHAPES: [[usize; 3]; 12] = [
@@ -57,15 +57,11 @@ pub(crate) fn run(device: &Device, filter: &str) {
         }
         stream.synchronize().unwrap();
         check(&sets[0], [m, n, k]);
-        let calls: Vec<_> = sets
-            .iter()
-            .map(|set| Box::new(|stream: &Stream| call(set, stream)) as Call<'_>)
-            .collect();
         let Times {
             single,
             back_to_back,
             host,
-        } = time(device, &stream, &calls);
+        } = time(device, &stream, &sets, call);
         let flops = 2.0 * (m * n * k) as f64;
         println!(
             "{name:24} single {single:8.1} us {:6.1} TFLOP/s  back to back {back_to_back:8.1} us {:6.1} TFLOP/s  host {host:5.1} us",

@@ -13,9 +13,6 @@ const QUEUED: usize = 32;
 /// Device time that one round of calls back to back takes at least, in µs.
 const BUSY_US: f64 = 2000.0;
 
-/// A call on a set of buffers.
-pub(crate) type Call<'a> = Box<dyn Fn(&Stream) + 'a>;
-
 /// Medians of a call, in µs.
 pub(crate) struct Times {
     pub(crate) single: f64,
@@ -29,13 +26,18 @@ pub(crate) fn sets(bytes: usize) -> usize {
     (BEYOND_L2 / bytes.max(1) + 1).clamp(2, 64)
 }
 
-/// The call of each set, timed; each must have run once.
-pub(crate) fn time(device: &Device, stream: &Stream, calls: &[Call<'_>]) -> Times {
-    let graphs: Vec<Graph> = calls
+/// The call on each set of buffers, timed; each must have run once.
+pub(crate) fn time<S>(
+    device: &Device,
+    stream: &Stream,
+    sets: &[S],
+    call: impl Fn(&S, &Stream),
+) -> Times {
+    let graphs: Vec<Graph> = sets
         .iter()
-        .map(|call| {
+        .map(|set| {
             let capture = || {
-                call(stream);
+                call(set, stream);
                 Ok(())
             };
             stream.capture(capture).unwrap()
@@ -60,8 +62,8 @@ pub(crate) fn time(device: &Device, stream: &Stream, calls: &[Call<'_>]) -> Time
     let many = stream
         .capture(|| {
             for _ in 0..turns {
-                for call in calls {
-                    call(stream);
+                for set in sets {
+                    call(set, stream);
                 }
             }
             Ok(())
@@ -73,7 +75,7 @@ pub(crate) fn time(device: &Device, stream: &Stream, calls: &[Call<'_>]) -> Time
         stream.synchronize().unwrap();
         let from = Instant::now();
         for _ in 0..QUEUED {
-            calls[0](stream);
+            call(&sets[0], stream);
         }
         hosts.push(from.elapsed().as_secs_f64() * 1e6 / QUEUED as f64);
     }
