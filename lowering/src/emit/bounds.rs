@@ -58,23 +58,9 @@ impl Emitter<'_> {
         (view, axis): (Value, usize),
         guard: Option<Predicate>,
     ) {
-        if !self.locations.is_on() {
-            return;
-        }
-        let s = self.func.ty(view).as_smem();
-        let s = s.expect("the verifier admits only shared memory here");
-        let allocated = self.allocated(self.whole(view));
-        let what = format!(
-            "dimension {axis} of {} of {} in shared memory{allocated}",
-            s.shape, s.elem
-        );
-        let bound = Bound {
-            index,
-            plus: 0,
-            limit: s.shape[axis],
-            what,
-        };
-        self.code.push_guarded(guard, bound);
+        let limit = self.smem(view).shape[axis];
+        let what = format!("dimension {axis}");
+        self.state_below((index, 0), limit, (&what, view), guard);
     }
 
     /// States that a copy takes no more elements than the view has, where `guard` holds.
@@ -85,20 +71,32 @@ impl Emitter<'_> {
             // The verifier has looked at what is known.
             _ => return,
         };
+        let limit = self.smem(view).shape.product() as u32 + 1;
+        let what = "the number of elements that a copy takes";
+        self.state_below((index, plus), limit, (what, view), guard);
+    }
+
+    /// States that a register, with a constant added, which is `what` of a view, is below a limit, where `guard` holds.
+    fn state_below(
+        &mut self,
+        (index, plus): (Reg, i32),
+        limit: u32,
+        (what, view): (&str, Value),
+        guard: Option<Predicate>,
+    ) {
         if !self.locations.is_on() {
             return;
         }
-        let s = self.func.ty(view).as_smem();
-        let s = s.expect("the verifier admits only shared memory here");
+        let s = self.smem(view);
         let allocated = self.allocated(self.whole(view));
         let what = format!(
-            "the number of elements that a copy takes of {} of {} in shared memory{allocated}",
+            "{what} of {} of {} in shared memory{allocated}",
             s.shape, s.elem
         );
         let bound = Bound {
             index,
             plus,
-            limit: s.shape.product() as u32 + 1,
+            limit,
             what,
         };
         self.code.push_guarded(guard, bound);
@@ -131,8 +129,7 @@ impl Emitter<'_> {
     }
 
     fn bound(&mut self, op: &SmemIndex, guard: Option<Predicate>, allocated: &str) {
-        let s = self.func.ty(op.view).as_smem();
-        let s = s.expect("the verifier admits only shared memory here");
+        let s = self.smem(op.view);
         let (index, plus) = match self.scalar(op.index) {
             Element::Whole(Operand::Reg(reg)) => (reg, 0),
             Element::Sum(reg, plus) => (reg, plus as i32),

@@ -118,7 +118,7 @@ impl<'f> Emitter<'f> {
         self.code.address(moved)
     }
 
-    fn smem(&self, view: Value) -> &'f SmemType {
+    pub(super) fn smem(&self, view: Value) -> &'f SmemType {
         let s = self.func.ty(view).as_smem();
         s.expect("the verifier admits only shared memory here")
     }
