@@ -139,6 +139,16 @@ impl ClusterTile {
         self.tiles() * self.parts
     }
 
+    /// Which of the steps along K this CTA has.
+    #[track_caller]
+    fn part(self) -> Scalar<i32> {
+        if self.parts > 1 {
+            part_of_tile(self.tiles())
+        } else {
+            scalar(0)
+        }
+    }
+
     /// Tiles of a cluster.
     fn tiles(self) -> usize {
         self.along[0] * self.along[1]
@@ -192,7 +202,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         // Others arrive at its mbarriers.
         cluster_barrier_relaxed();
     }
-    let part = part_of_tile(tile.tiles());
+    let part = tile.part();
     let rank = if tile.parts > 1 {
         cluster_rank() % tile.tiles()
     } else {
@@ -217,13 +227,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     };
     let exchange = ending.exchange_among::<T::Sum>(tile.groups, tile.tiles());
     // Those of this CTA.
-    let own_steps = || {
-        if tile.parts > 1 {
-            range(part, steps).step(tile.parts)
-        } else {
-            range(0, steps)
-        }
-    };
+    let own_steps = || range(part, steps).step(tile.parts);
 
     let multiply = |group: usize| {
         let ending = ending.begun();
@@ -244,12 +248,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         let sums = acc.wait_all();
         if tile.tiles() > 1 {
             // The producers of all CTAs wait for all stages before they end.
-            let has_steps = if tile.parts > 1 {
-                steps > part
-            } else {
-                steps > 0
-            };
-            pipeline.consumer_release_when(has_steps, before);
+            pipeline.consumer_release_when(steps > part, before);
         }
         ending.store(exchange, group, [row + first, column], sums);
     };
@@ -259,11 +258,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         let of_row = scalar((1 << along_columns) - 1) << (cta_row * along_columns);
         let below = (0..along_rows).fold(0, |all, row| all | 1 << (row * along_columns));
         let of_column = scalar(below) << cta_column;
-        let [of_row, of_column] = if tile.parts > 1 {
-            [of_row, of_column].map(|mask| mask << (part * tile.tiles()))
-        } else {
-            [of_row, of_column]
-        };
+        let [of_row, of_column] = [of_row, of_column].map(|mask| mask << (part * tile.tiles()));
         let mut at = pipeline.start();
         for step in own_steps() {
             let stage = pipeline.producer_acquire(at);
