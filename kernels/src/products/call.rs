@@ -38,7 +38,7 @@ use super::weight_only::WeightWhich;
 /// [`call`](Products::call) adds scales, a bias, another matrix and an activation ([`Options`]), and
 /// [`call_with`](Products::call_with) has a closure of the author's in the kernel instead.
 ///
-/// [`Dispatch`] chooses the kernel: by records of `cargo tilekit tune` on an H200, else by a model. Most kernels take operands whose rows or columns are contiguous, with a pitch of a multiple of 16 bytes: along K, or of
+/// [`Dispatch`] chooses the kernel: by records of `cargo tilekit tune` for this kind of GPU, else by a model. Most kernels take operands whose rows or columns are contiguous, with a pitch of a multiple of 16 bytes: along K, or of
 /// 16-bit types along any dimension. One takes matrices of 16-bit types whose rows or columns begin anywhere, where they are; it is chosen where each element is read few times. Otherwise an operand that
 /// lies in another way is copied first, and a result whose rows do is written to a workspace and copied. A column-major C costs no copy: its transpose is computed.
 /// [`plan`](Products::plan) says all that and launches nothing.

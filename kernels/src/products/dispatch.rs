@@ -1,11 +1,11 @@
 //! Which instance computes a product: the one that was measured to be the fastest at its size, or near it, or the model's.
 //!
-//! Records are made by `cargo tilekit tune` and hold for one kind of GPU; on any other the model alone chooses. The choice depends on the need, the
+//! Records are made by `cargo tilekit tune` and name the kind of GPU for which they hold; on one without any the model alone chooses. The choice depends on the need, the
 //! records and the model, and on nothing else.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::{Device, Tuned};
 
@@ -13,8 +13,8 @@ use super::instances::{INSTANCES, Instance};
 use super::options::Precision;
 use super::plan::{Need, Plan};
 
-/// What `cargo tilekit tune --export` wrote on an H200.
-const RECORDS: &str = include_str!("records/h200.jsonl");
+/// What `cargo tilekit tune --export` wrote, one file for each kind of GPU.
+const RECORDS: [&str; 1] = [include_str!("records/h200.jsonl")];
 
 /// The winner of another size is taken if the model says that it takes at most so many times as long as its best.
 const CONFIRMED: f64 = 1.02;
@@ -100,6 +100,30 @@ struct Near {
     instance: Instance,
 }
 
+/// What records hold for. The emulator is of a kind without records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kind {
+    /// As the driver names it.
+    name: String,
+    multiprocessors: u32,
+}
+
+impl Kind {
+    fn of(device: &Device) -> Kind {
+        let facts = device.facts();
+        Kind {
+            name: facts.name.clone(),
+            multiprocessors: facts.multiprocessors,
+        }
+    }
+}
+
+/// The records that ship, of all kinds of GPU.
+fn shipped() -> impl Iterator<Item = Tuned> {
+    let files = RECORDS.into_iter();
+    files.flat_map(|text| Tuned::read(text).unwrap_or_default())
+}
+
 /// The records of one kind of GPU.
 #[derive(Debug, Default)]
 pub struct Dispatch {
@@ -113,29 +137,29 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// That of a device, which has records or none.
+    /// That of a device, by the records of its kind, of which there may be none.
     pub fn of(device: &Device) -> Arc<Dispatch> {
-        static H200: OnceLock<Arc<Dispatch>> = OnceLock::new();
-        static NONE: OnceLock<Arc<Dispatch>> = OnceLock::new();
-        let facts = device.facts();
-        let (name, multiprocessors) = (facts.name.as_str(), facts.multiprocessors);
-        if device.is_cuda() && name == "NVIDIA H200" && multiprocessors == 132 {
-            let of_gpu = || Arc::new(Dispatch::of_gpu(name, multiprocessors));
-            return Arc::clone(H200.get_or_init(of_gpu));
+        // Of every kind of GPU that the process has asked for; a machine has one kind, or two.
+        static KNOWN: Mutex<Vec<(Kind, Arc<Dispatch>)>> = Mutex::new(Vec::new());
+        let kind = Kind::of(device);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, dispatch)) = known.iter().find(|(of, _)| *of == kind) {
+            return Arc::clone(dispatch);
         }
-        Arc::clone(NONE.get_or_init(Arc::default))
+        let dispatch = Arc::new(Dispatch::of_gpu(&kind.name, kind.multiprocessors));
+        known.push((kind, Arc::clone(&dispatch)));
+        dispatch
     }
 
     /// The records that ship with this crate for the GPU of this name with so many multiprocessors; it may be another than that of this machine.
     pub fn of_gpu(name: &str, multiprocessors: u32) -> Dispatch {
-        let tuned = Tuned::read(RECORDS).unwrap_or_default();
-        let is_of = |tuned: &&Tuned| {
+        let is_of = |tuned: &Tuned| {
             let machine = &tuned.machine;
             machine.gpu == name && machine.multiprocessors == multiprocessors
         };
         let mut dispatch = Dispatch::default();
-        for tuned in tuned.iter().filter(is_of) {
-            dispatch.add(tuned);
+        for tuned in shipped().filter(is_of) {
+            dispatch.add(&tuned);
         }
         dispatch
     }
@@ -377,12 +401,31 @@ mod tests {
 
     #[test]
     fn every_record_that_ships_is_of_an_instance() {
-        let all = Tuned::read(RECORDS).expect("records of `tune --export`");
-        for tuned in &all {
-            assert!(entry_of(tuned).is_some(), "{tuned:?}");
+        for text in RECORDS {
+            assert!(!Tuned::read(text).expect("records").is_empty());
         }
-        let of_h200 = Dispatch::of_gpu("NVIDIA H200", 132);
-        assert_eq!(of_h200.len(), all.len());
-        assert!(Dispatch::of_gpu("NVIDIA H100", 132).is_empty());
+        let mut kinds: Vec<Kind> = Vec::new();
+        for tuned in shipped() {
+            assert!(entry_of(&tuned).is_some(), "{tuned:?}");
+            let kind = Kind {
+                name: tuned.machine.gpu,
+                multiprocessors: tuned.machine.multiprocessors,
+            };
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        let of_kind = |kind: &Kind| Dispatch::of_gpu(&kind.name, kind.multiprocessors).len();
+        let all: usize = kinds.iter().map(of_kind).sum();
+        assert_eq!(all, shipped().count());
+        assert!(Dispatch::of_gpu("NVIDIA H200", 78).is_empty());
+    }
+
+    #[test]
+    fn a_kind_of_gpu_is_read_once_and_the_emulator_has_no_records() {
+        let device = Device::emulator();
+        let dispatch = Dispatch::of(&device);
+        assert!(dispatch.is_empty());
+        assert!(Arc::ptr_eq(&dispatch, &Dispatch::of(&device)));
     }
 }
