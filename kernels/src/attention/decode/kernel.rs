@@ -15,6 +15,11 @@ use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Alibi, Modifier, Plain, Softcap};
 
+/// Registers of a consumer thread: with 240 the accumulator of 256 columns leaves two too few.
+fn registers(values: usize) -> u32 {
+    if values > 128 { 248 } else { 240 }
+}
+
 /// Attention of `queries` tokens of each sequence to its keys. `lengths` has the number of keys, including the queries' own.
 ///
 /// Q is `[batch, kv_heads, tokens, query_heads, D]`; a tile has `PACK` rows for each token, and `query_heads` of them are used. Keys are `[pages,
@@ -155,7 +160,7 @@ pub fn decode<
         turns: false,
         is_lazy: false,
         is_triple: false,
-        registers: [240, 56],
+        registers: [registers(DV), 56],
     };
     attend::<U, Cached<T, C, M>, 1>(problem, shape, counter);
 }
