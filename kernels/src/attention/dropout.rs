@@ -57,6 +57,24 @@ pub(super) struct Corner {
     pub(super) rows_are_keys: bool,
 }
 
+impl Corner {
+    /// That of the columns from `column`, a multiple of 16, on.
+    #[device]
+    pub(super) fn at_column(self, column: usize) -> Self {
+        if self.rows_are_keys {
+            Corner {
+                query: self.query + column,
+                ..self
+            }
+        } else {
+            Corner {
+                key: self.key + column,
+                ..self
+            }
+        }
+    }
+}
+
 impl Drops {
     /// From a kernel's parameters.
     #[device]

@@ -12,6 +12,9 @@ use crate::attention::dropout::{Corner, Drops};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Differentiable, Modifier, Place};
 
+/// Columns of scores whose random words of dropout are computed at a time.
+const COLUMNS_OF_WORDS: usize = 32;
+
 /// A consumer warpgroup.
 #[derive(Clone, Copy)]
 pub(super) struct Consumer<T, W: Walk> {
@@ -144,19 +147,33 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
     /// any gradient.
     #[device]
     pub(super) fn signed(self, p: Tensor<f32>, shape: [usize; 2], at: At<W>) -> Tensor<f32> {
-        if W::Modifier::DROPS {
-            let corner = Corner {
-                sequence: self.block.at.sequence,
-                head: at.member.head,
-                query: at.step.block * self.block.queries(),
-                key: self.block.at.first + self.keys().start,
-                rows_are_keys: !has_query_rows(self.depths[0]),
-            };
-            let kept = self.drops.kept(p, shape, corner);
-            select(kept, p, -p)
-        } else {
-            p
+        if !W::Modifier::DROPS {
+            return p;
         }
+        let [rows, columns] = shape;
+        let corner = Corner {
+            sequence: self.block.at.sequence,
+            head: at.member.head,
+            query: at.step.block * self.block.queries(),
+            key: self.block.at.first + self.keys().start,
+            rows_are_keys: !has_query_rows(self.depths[0]),
+        };
+        // Random words of all columns at a time would take more registers than there are.
+        let piece = if columns.is_multiple_of(COLUMNS_OF_WORDS) {
+            COLUMNS_OF_WORDS
+        } else {
+            columns
+        };
+        let of_piece = Wgmma::new([4, 1], [64, piece, 16]);
+        let pieces = (0..columns).step_by(piece).map(|first| {
+            let p = p.slice(1, first..first + piece);
+            let p = p.convert_layout_trivial(of_piece.clone());
+            let kept = self.drops.kept(p, [rows, piece], corner.at_column(first));
+            select(kept, p, -p)
+        });
+        let signed = pieces.reduce(|before, piece| before.cat(piece, 1));
+        let signed = signed.expect("a tile has columns");
+        signed.convert_layout_trivial(p.layout())
     }
 
     /// What `signed` says that dO is multiplied by.

@@ -24,7 +24,7 @@ use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::part::{
-    divides_columns, is_crowded, keys_of, part_of_gradient, queries_of, swizzle_of_keys,
+    is_crowded, keeps_bounds, keys_of, part_of_gradient, queries_of, swizzle_of_keys,
 };
 use super::sections::Sections;
 use crate::attention::dropout::Drops;
@@ -125,7 +125,7 @@ pub fn backward<
         score_scale,
         data,
         block: [block_queries, keys_of(D, M::DROPS)],
-        keeps_bounds: !divides_columns(D),
+        keeps_bounds: keeps_bounds(D, M::DROPS),
         modifier: PhantomData::<fn() -> M>,
     };
     let tensors = Tensors {

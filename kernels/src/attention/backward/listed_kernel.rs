@@ -9,7 +9,7 @@ use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::listed::{Listed, QueryLists};
 use super::part::{
-    divides_columns, is_crowded, listed_keys_of, part_of_gradient, queries_of, swizzle_of_keys,
+    is_crowded, keeps_bounds, listed_keys_of, part_of_gradient, queries_of, swizzle_of_keys,
 };
 use super::sections::Sections;
 use crate::attention::dropout::Drops;
@@ -93,7 +93,7 @@ pub fn backward_blocks<
         score_scale,
         data,
         block: [block_queries, listed_keys_of(D)],
-        keeps_bounds: !divides_columns(D),
+        keeps_bounds: keeps_bounds(D, M::DROPS),
         modifier: PhantomData::<fn() -> M>,
     };
     let lists = QueryLists {

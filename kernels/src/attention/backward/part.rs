@@ -106,6 +106,11 @@ pub(super) const fn divides_columns(depth: usize) -> bool {
     has_query_rows(depth) && depth.is_multiple_of(GROUPS * ROWS)
 }
 
+/// Whether masks compare queries with bounds of each key, which all steps share, and not keys with bounds of each query: where threads have registers for the bounds of their keys.
+pub(super) const fn keeps_bounds(depth: usize, drops: bool) -> bool {
+    !(divides_columns(depth) || has_query_rows(depth) && drops)
+}
+
 /// How many keys and columns of dK, or of dV of `columns`, a warpgroup computes.
 pub(super) const fn part_of_gradient(columns: usize, depth: usize, keys: usize) -> [usize; 2] {
     if divides_columns(depth) {
