@@ -6,6 +6,7 @@ mod operations;
 mod path;
 mod pictures;
 mod source;
+mod spills;
 
 use std::fs;
 use std::path::{Path, PathBuf};

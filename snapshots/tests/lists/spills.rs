@@ -1,0 +1,72 @@
+//! Kernels that spill registers, each with the bytes and the reason: no other snapshot may.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::{at, read};
+
+/// The snapshots that spill, the bytes of stores and loads, and why.
+#[rustfmt::skip]
+const SPILLS: &[(&str, u32, &str)] = &[
+    ("any_rows-bf16-bf16-Plain-1x128-2-8-8-a_along_m-b_along_n", 316, "Open."),
+    ("any_rows-bf16-bf16-Plain-2x128-2-2-1", 348, "Open."),
+    ("any_rows-f16-f32-Plain-1x64-2-1-1-b_along_n", 104, "Open."),
+    ("backward-bf16-128-128-false-Dropped-Plain", 104, "One load of a masked step, the others outside the steps."),
+    ("backward-bf16-256-256-false-Dropped-Plain", 36, "Outside the steps: once a CTA or a query head."),
+    ("backward-bf16-256-256-false-Plain", 80, "Outside the steps: once a query head or a loop."),
+    ("backward-bf16-256-256-true-Plain", 136, "Outside the steps: once a query head or a loop."),
+    ("backward_blocks-bf16-128-128-false-Softcap", 16, "Open: one register of a masked step."),
+    ("backward_blocks-bf16-64-64-true-Plain", 24, "Open: three registers of a masked step."),
+    ("decode_latent-bf16-false", 16, "In front of the first barrier."),
+    ("decode_latent-bf16-true", 752, "Loads ahead are worth 2 to 3 % (bench/results/attention.md)."),
+    ("decode_latent-f16-false", 16, "In front of the first barrier."),
+    ("forward_blocks-bf16-256-256-64-false-Plain", 128, "Values of a tile, none within a step (bench/results/attention.md)."),
+    ("forward_masked-bf16-256-256-2-64-false-1-Plain", 24, "Stored once a CTA, loaded once a tile."),
+    ("one_shot-bf16-16-true-8x16x2", 788, "Open."),
+    ("repack-bf16-1-1", 72, "Open."),
+    ("ring_attention-bf16-128-128-2-128-true-true", 116, "Open."),
+    ("ring_attention-bf16-128-128-2-176-false-true", 16, "Open."),
+    ("ring_attention-bf16-64-64-3-128-false-true", 108, "Open."),
+    ("ring_attention-bf16-64-64-3-128-true-true", 836, "Open."),
+    ("two_shot-bf16-16-8x16x2", 816, "Open."),
+    ("weight_only_many-bf16-bf16-Standard-2x256x5-int4_of_128-alpha-scales_of_a-scales_of_b-bias-source-relu", 280, "Open."),
+];
+
+/// The number in front of `bytes spilled`.
+fn spilled(facts: &str) -> Option<u32> {
+    let (before, _) = facts.split_once(" bytes spilled")?;
+    let (_, number) = before.rsplit_once(' ')?;
+    Some(number.parse().expect("facts have a number of bytes"))
+}
+
+/// What each snapshot of tuned kernels spills.
+fn found() -> BTreeMap<String, u32> {
+    let entries = fs::read_dir(at("snapshots/tuned")).expect("the snapshots are there");
+    let paths = entries.map(|entry| entry.expect("it can be read").path());
+    let facts = paths.filter_map(|path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".facts.snap")?;
+        Some((name.to_owned(), spilled(&read(&path))?))
+    });
+    facts.collect()
+}
+
+#[test]
+fn no_other_kernel_spills() {
+    let found = found();
+    assert!(!found.is_empty(), "no snapshot says what it spills");
+    let spilling: BTreeMap<&str, u32> = found
+        .iter()
+        .filter(|&(_, &bytes)| bytes > 0)
+        .map(|(name, &bytes)| (name.as_str(), bytes))
+        .collect();
+    let listed: BTreeMap<&str, u32> = SPILLS
+        .iter()
+        .map(|&(name, bytes, _)| (name, bytes))
+        .collect();
+    assert_eq!(
+        spilling,
+        listed,
+        "left: what snapshots spill; right: the list in {}",
+        file!()
+    );
+}
