@@ -108,6 +108,8 @@ pub(super) struct Block<W: Walk> {
     /// A ticket, and a counter for each half of a block of dQ.
     pub(super) turns: Ptr<i32>,
     pub(super) is_ordered: bool,
+    /// Whether steps ascend in a fixed order, which is that of descending blocks of keys then. Masks of lists stand in front alone, so steps of lists descend.
+    pub(super) ascends: Option<Scalar<bool>>,
 }
 
 /// A query head of a CTA's group.
@@ -132,15 +134,17 @@ pub(super) struct Step {
 }
 
 impl<W: Walk> Block<W> {
-    /// That of this program, or, if ordered, of the next ticket.
+    /// That of this program, or, if ordered, of the next ticket, whose head may ascend with a mask.
     #[device]
     pub(super) fn of_program(
         walk: W,
         sections: Option<Sections>,
         turns: Ptr<i32>,
         is_ordered: bool,
+        has_ascending_heads: bool,
     ) -> Self {
         let kv_heads = walk.keys().kv_heads;
+        let mut ascends = None;
         let (number, kv_head, batch) = match sections {
             Some(sections) => {
                 let begun = if is_ordered {
@@ -149,7 +153,12 @@ impl<W: Walk> Block<W> {
                     let head = program_id(2) * num_programs(1) + program_id(1);
                     head * num_programs(0) + program_id(0)
                 };
-                let [number, head] = sections.of(begun);
+                let [mut number, head] = sections.of(begun);
+                if has_ascending_heads {
+                    let of_head = sections.ascends(head);
+                    number = select(of_head, sections.blocks - 1 - number, number);
+                    ascends = Some(of_head);
+                }
                 (number, head % kv_heads, head / kv_heads)
             }
             None => (program_id(0), program_id(1), program_id(2)),
@@ -163,6 +172,7 @@ impl<W: Walk> Block<W> {
             kv_head,
             turns,
             is_ordered,
+            ascends,
         }
     }
 
@@ -193,20 +203,33 @@ impl<W: Walk> Block<W> {
     pub(super) fn unmasked(self, member: Member<W>, edges: W::Edges) -> [Scalar<i32>; 2] {
         let [from, to] = self.walk.unmasked(edges, member.of_walk);
         if self.is_ordered {
-            [self.visited(member, to) + 1, self.visited(member, from) + 1]
+            let [first, end] = self.steps(member);
+            [
+                self.in_direction(from, first + end - to),
+                self.in_direction(to, first + end - from),
+            ]
         } else {
             [from, to]
         }
     }
 
-    /// The number of a step in the order of the walk: steps are in descending order if their sums are ordered.
+    /// The number of a step in the order of the walk: steps are in descending order if their sums are ordered, but for heads that ascend.
     #[device]
     fn visited(self, member: Member<W>, number: Scalar<i32>) -> Scalar<i32> {
         if self.is_ordered {
             let [first, end] = self.steps(member);
-            first + end - 1 - number
+            self.in_direction(number, first + end - 1 - number)
         } else {
             number
+        }
+    }
+
+    /// The first number where steps ascend, else the second.
+    #[device]
+    fn in_direction(self, ascending: Scalar<i32>, descending: Scalar<i32>) -> Scalar<i32> {
+        match self.ascends {
+            Some(ascends) => select(ascends, ascending, descending),
+            None => descending,
         }
     }
 

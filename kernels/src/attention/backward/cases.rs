@@ -439,7 +439,7 @@ cases! {
     backward_64_causal: <bf16, 64, 64, false, Plain>, CAUSAL,
         batch = [1, 2, 1], kv_heads = [1], query_heads = [1, 1, 8], queries = [129, 65, 63], keys = [129, 65, 63];
     backward_64_ordered: <bf16, 64, 64, true, Plain>, CAUSAL,
-        batch = [2, 1, 1], kv_heads = [1, 1, 3], query_heads = [1, 2, 1], queries = [300, 129, 400], keys = [300, 300, 400];
+        batch = [2, 1, 1, 1], kv_heads = [1, 1, 3, 10], query_heads = [1, 2, 1, 1], queries = [300, 129, 400, 260], keys = [300, 300, 400, 260];
     backward_128: <bf16, 128, 128, false, Plain>, FULL,
         batch = [1, 1, 2], kv_heads = [1], query_heads = [8, 1, 1], queries = [65, 256, 1], keys = [63, 256, 129];
     backward_128_causal: <bf16, 128, 128, false, Plain>, CAUSAL,
@@ -461,11 +461,11 @@ cases! {
     backward_128_ordered: <bf16, 128, 128, true, Plain>, FULL,
         batch = [1, 2], kv_heads = [1], query_heads = [1], queries = [129, 65], keys = [300, 257];
     backward_128_ordered_window: <bf16, 128, 128, true, Plain>, WINDOW,
-        batch = [1], kv_heads = [1], query_heads = [2, 1], queries = [200, 300], keys = [260, 420];
+        batch = [1], kv_heads = [1, 1, 10], query_heads = [2, 1, 1], queries = [200, 300, 300], keys = [260, 420, 420];
     backward_128_ordered_causal: <bf16, 128, 128, true, Plain>, CAUSAL,
-        batch = [1, 3], kv_heads = [5, 1], query_heads = [1, 2], queries = [260, 70], keys = [260, 150];
+        batch = [1, 3, 2], kv_heads = [5, 1, 6], query_heads = [1, 2, 2], queries = [260, 70, 150], keys = [260, 150, 290];
     backward_128_ordered_ragged: <bf16, 128, 128, true, Plain>, Setup { is_ragged: true, ..CAUSAL },
-        batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
+        batch = [4, 12], kv_heads = [1], query_heads = [1], queries = [150], keys = [200, 290];
     backward_128_softcap: <bf16, 128, 128, false, Softcap>, Setup { scores: Scores::Softcap(5.0), spread: 2.0, ..CAUSAL },
         batch = [1], kv_heads = [1], query_heads = [2], queries = [130], keys = [200];
     backward_128_alibi: <bf16, 128, 128, false, Alibi>, Setup { scores: Scores::Alibi, ..CAUSAL },
@@ -477,7 +477,7 @@ cases! {
     backward_96_causal: <bf16, 96, 96, false, Plain>, Setup { tokens_first: true, ..CAUSAL },
         batch = [1], kv_heads = [2, 1], query_heads = [1], queries = [127, 1], keys = [127, 1];
     backward_96_ordered: <bf16, 96, 96, true, Plain>, WINDOW,
-        batch = [1], kv_heads = [1], query_heads = [2], queries = [200], keys = [260];
+        batch = [1], kv_heads = [1, 9], query_heads = [2, 1], queries = [200], keys = [260];
     backward_96_ragged: <bf16, 96, 96, false, Plain>, Setup { is_ragged: true, ..CAUSAL },
         batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
     backward_192: <bf16, 192, 128, false, Plain>, FULL,
@@ -489,13 +489,13 @@ cases! {
     backward_192_ordered: <bf16, 192, 128, true, Plain>, FULL,
         batch = [1, 2], kv_heads = [1, 3], query_heads = [1], queries = [200, 65], keys = [257, 130];
     backward_192_ordered_ragged: <bf16, 192, 128, true, Plain>, Setup { is_ragged: true, ..CAUSAL },
-        batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
+        batch = [4, 12], kv_heads = [1], query_heads = [1], queries = [150], keys = [200, 290];
     backward_256: <bf16, 256, 256, false, Plain>, FULL,
         batch = [1, 2], kv_heads = [1], query_heads = [2, 1], queries = [65, 129], keys = [63, 130];
     backward_256_causal: <bf16, 256, 256, false, Plain>, Setup { tokens_first: true, ..CAUSAL },
         batch = [1], kv_heads = [2, 1], query_heads = [1], queries = [127, 1], keys = [127, 1];
     backward_256_ordered: <bf16, 256, 256, true, Plain>, CAUSAL,
-        batch = [1], kv_heads = [1, 3], query_heads = [2, 1], queries = [200, 129], keys = [200, 129];
+        batch = [1], kv_heads = [1, 3, 10], query_heads = [2, 1, 1], queries = [200, 129, 200], keys = [200, 129, 200];
     backward_256_ragged: <bf16, 256, 256, false, Plain>, Setup { is_ragged: true, tokens_first: true, ..CAUSAL },
         batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
     backward_64_dropout: <bf16, 64, 64, false, Dropped<Plain>>, Setup { dropout: DROPOUT, ..CAUSAL },

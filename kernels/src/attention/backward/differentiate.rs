@@ -48,7 +48,9 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, o
     // In any order of terms sections give nothing beyond depth 128, and numbers of dropout leave no registers for them.
     let has_sections = of.is_ordered || !(has_query_rows(depths[0]) || W::Modifier::DROPS);
     let sections = has_sections.then_some(of.sections);
-    let block = Block::of_program(walk, sections, of.turns, of.is_ordered);
+    // With a mask this takes 0.9 of the time at depth 192, and more at 128 and 256 (bench/results/attention.md, "Shortest CTAs first").
+    let has_ascending_heads = of.is_ordered && W::HAS_TWO_EDGES && depths[0] == 192;
+    let block = Block::of_program(walk, sections, of.turns, of.is_ordered, has_ascending_heads);
     let tiles = Tiles::<T>::alloc(depths, sizes, of.is_ordered);
     let differentiate = |group: usize| {
         let consumer = Consumer {

@@ -9,10 +9,10 @@
 //! and at depth 64, where it is faster, consumers add from their registers.
 //!
 //! Atomic additions come in any order, so the last bits of dQ vary between runs. If `ORDERED`, each block of dQ has a counter of the terms it
-//! has, and a CTA adds its own after those of all preceding blocks of keys. It takes its block of keys by a ticket, and tickets of a head ascend with its blocks, in whatever order heads take
+//! has, and a CTA adds its own after those of all preceding blocks of keys. It takes its block of keys by a ticket, and tickets of a head follow the order of its terms, in whatever order heads take
 //! turns (`sections.rs`). So a CTA waits only for CTAs with lower tickets, which have begun, and of those that run, the one with the lowest ticket waits for none: there is no deadlock, however many CTAs
-//! are resident. Every CTA visits blocks of queries in descending order then: with a causal mask, too,
-//! all CTAs of a head begin at the same block, follow at a distance of a few blocks, and wait once. The warps
+//! are resident. A head's CTAs visit blocks of queries in descending order then: with a causal mask, too,
+//! all of them begin at the same block, follow at a distance of a few blocks, and wait once. Or, with a mask at depth 192, in ascending order, those of the last block of keys first, and none waits (`sections.rs`). The warps
 //! that add wait until terms are added, so that consumers only wait for their buffer (`terms.rs`); they do so at depth 64, too. Where shared memory has no place for
 //! terms, consumers add from their registers, and a warp for each warpgroup waits for its turn and counts what has been added (`turns.rs`).
 

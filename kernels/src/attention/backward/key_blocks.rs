@@ -192,6 +192,16 @@ impl<M: Modifier> KeyBlocks<M> {
         let of_chunk = maximum(place, 0) / chunk * chunk;
         maximum(place - left, of_chunk) / self.block[1]
     }
+
+    /// The index of the last block of keys that a query up to `query` sees.
+    #[device]
+    pub(super) fn last_seen(self, block: KeyBlock, query: Scalar<i32>) -> Scalar<i32> {
+        let Window { right, chunk, .. } = self.window;
+        let place = query + (block.lengths[1] - block.lengths[0]);
+        let of_chunk = maximum(place, 0) / chunk * chunk;
+        let last = minimum(place + right, of_chunk + (chunk - 1));
+        minimum(last, block.lengths[1] - 1) / self.block[1]
+    }
 }
 
 #[device]

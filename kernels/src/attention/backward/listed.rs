@@ -141,6 +141,7 @@ impl<M: Differentiable> Walk for Listed<M> {
         head: List,
         number: Scalar<i32>,
         [step, _]: [Scalar<i32>; 2],
+        _: Option<Scalar<bool>>,
     ) -> Scalar<i32> {
         let [parts, ctas] = self.lists.parts;
         let rank = self.lists.ranks.at(head.start + step / parts).load();

@@ -14,6 +14,9 @@
 //! when the one before it has begun half of its blocks, and from then on CTAs of both begin in turns. For a CTA has fewer steps than that of the preceding block, and near the diagonal a chain takes longer than its
 //! CTAs: at any time half of those that begin are long.
 //!
+//! Or, with a mask at depth 192, CTAs of a head begin with its last block of keys, and visit blocks of queries in ascending order. Then a CTA comes to each block of queries behind the CTA of the next block of keys even
+//! where both begin together: the diagonal of the other is ahead. None waits, but the longest CTAs come last, and a launch would end with them. So most heads ascend, and the last ones descend.
+//!
 //! A section has few heads, since fewer CTAs read the same Q and dO, and add to the same dQ, the more heads there are at a time.
 
 use tilekit::prelude::*;
@@ -109,6 +112,14 @@ impl Sections {
         ]
     }
 
+    /// Whether a head's blocks of queries ascend, and its CTAs begin with the last block of keys, in a fixed order with a mask: all heads but the last quarter, or section.
+    #[device]
+    pub(super) fn ascends(self, head: Scalar<i32>) -> Scalar<bool> {
+        let [most, all] = self.heads;
+        let is_masked = self.lead < self.blocks;
+        is_masked & (head < all - maximum(most, all / 4))
+    }
+
     /// CTAs of a round.
     #[device]
     fn in_round(self, round: Scalar<i32>, rest: Scalar<i32>) -> Scalar<i32> {
@@ -202,6 +213,42 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[kernel(warps = 1)]
+    fn write_directions(to: Ptr<i32>, section: i32, lead: i32, blocks: i32, heads: i32) {
+        let sections = Sections {
+            heads: [section, heads],
+            lead,
+            blocks,
+        };
+        let head = program_id(0);
+        to.at(head).store(sections.ascends(head).cast::<i32>());
+    }
+
+    /// How many heads ascend, which are the first ones.
+    fn ascending(section: i32, lead: i32, blocks: i32, heads: i32) -> usize {
+        let device = Device::emulator_with_seed(0);
+        let stream = Stream::new(&device).unwrap();
+        let kernel = write_directions.compile(&Compiler::default()).unwrap();
+        let kernel = kernel.load(&device).unwrap();
+        let to = Buffer::<i32>::zeros(&device, heads as usize).unwrap();
+        kernel
+            .launch(&stream, grid(heads), (&to, section, lead, blocks, heads))
+            .unwrap();
+        stream.synchronize().unwrap();
+        let found = to.to_vec().unwrap();
+        assert!(found.is_sorted_by(|a, b| a >= b), "{found:?}");
+        found.iter().filter(|&&ascends| ascends == 1).count()
+    }
+
+    #[test]
+    fn the_last_heads_descend() {
+        assert_eq!(ascending(1, 2, 4, 16), 12);
+        assert_eq!(ascending(8, 2, 4, 16), 8);
+        assert_eq!(ascending(8, 2, 3, 5), 0);
+        // Without a mask all CTAs take the same time.
+        assert_eq!(ascending(1, 4, 4, 16), 0);
     }
 
     #[test]

@@ -80,11 +80,12 @@ impl<W: Walk> Block<W> {
         turn.acquire().atomic_poll(|terms| terms == before);
     }
 
-    /// How many preceding blocks of keys the queries of a step see.
+    /// How many blocks of keys that precede the CTA's in the order of terms the queries of a step see.
     #[device]
     fn before(self, member: Member<W>, step: Step) -> Scalar<i32> {
         let at = [step.number, step.block];
-        self.walk.before(self.at, member.of_walk, self.number, at)
+        self.walk
+            .before(self.at, member.of_walk, self.number, at, self.ascends)
     }
 
     /// Counts a term of a half of a block of dQ that has been added.

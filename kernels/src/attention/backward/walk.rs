@@ -44,13 +44,14 @@ pub(super) trait Walk: Copy {
     /// Whether the queries of a masked step see the keys, of which `place` has the positions.
     fn sees(self, at: KeyBlock, head: Self::Head, step: Scalar<i32>, place: Place) -> Tensor<bool>;
 
-    /// How many blocks of keys in front of block `number` the queries of a step see, by the step and its block of queries.
+    /// How many blocks of keys in front of block `number`, or behind it where steps ascend, the queries of a step see, by the step and its block of queries.
     fn before(
         self,
         at: KeyBlock,
         head: Self::Head,
         number: Scalar<i32>,
         at_step: [Scalar<i32>; 2],
+        ascends: Option<Scalar<bool>>,
     ) -> Scalar<i32>;
 }
 
@@ -109,7 +110,16 @@ impl<M: Differentiable> Walk for KeyBlocks<M> {
         _: Self::Head,
         number: Scalar<i32>,
         [_, block]: [Scalar<i32>; 2],
+        ascends: Option<Scalar<bool>>,
     ) -> Scalar<i32> {
-        number - self.first_seen(at, block * self.block[0])
+        let first = block * self.block[0];
+        let before = number - self.first_seen(at, first);
+        match ascends {
+            Some(ascends) => {
+                let last = first + (self.block[0] - 1);
+                select(ascends, self.last_seen(at, last) - number, before)
+            }
+            None => before,
+        }
     }
 }
