@@ -109,12 +109,8 @@ struct Kind {
 }
 
 impl Kind {
-    fn of(device: &Device) -> Kind {
-        let facts = device.facts();
-        Kind {
-            name: facts.name.clone(),
-            multiprocessors: facts.multiprocessors,
-        }
+    fn is(&self, name: &str, multiprocessors: u32) -> bool {
+        self.name == name && self.multiprocessors == multiprocessors
     }
 }
 
@@ -141,12 +137,20 @@ impl Dispatch {
     pub fn of(device: &Device) -> Arc<Dispatch> {
         // Of every kind of GPU that the process has asked for; a machine has one kind, or two.
         static KNOWN: Mutex<Vec<(Kind, Arc<Dispatch>)>> = Mutex::new(Vec::new());
-        let kind = Kind::of(device);
+        let facts = device.facts();
+        let (name, multiprocessors) = (facts.name.as_str(), facts.multiprocessors);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, dispatch)) = known.iter().find(|(of, _)| *of == kind) {
+        if let Some((_, dispatch)) = known
+            .iter()
+            .find(|(kind, _)| kind.is(name, multiprocessors))
+        {
             return Arc::clone(dispatch);
         }
-        let dispatch = Arc::new(Dispatch::of_gpu(&kind.name, kind.multiprocessors));
+        let dispatch = Arc::new(Dispatch::of_gpu(name, multiprocessors));
+        let kind = Kind {
+            name: name.to_owned(),
+            multiprocessors,
+        };
         known.push((kind, Arc::clone(&dispatch)));
         dispatch
     }
