@@ -488,6 +488,14 @@ cases! {
         batch = [1], kv_heads = [1], query_heads = [1], queries = [200], keys = [260];
     backward_192_ordered: <bf16, 192, 128, true, Plain>, FULL,
         batch = [1, 2], kv_heads = [1, 3], query_heads = [1], queries = [200, 65], keys = [257, 130];
+    backward_192_ordered_causal: <bf16, 192, 128, true, Plain>, CAUSAL,
+        batch = [1, 2], kv_heads = [5, 6], query_heads = [1, 2], queries = [260, 150], keys = [260, 290];
+    backward_192_ordered_window: <bf16, 192, 128, true, Plain>, WINDOW,
+        batch = [1], kv_heads = [1, 10], query_heads = [2, 1], queries = [200, 300], keys = [260, 420];
+    backward_192_ordered_chunked: <bf16, 192, 128, true, Plain>, Setup { mask: Mask { chunk: Some(100), ..CAUSAL.mask }, ..FULL },
+        batch = [1, 1], kv_heads = [8], query_heads = [1], queries = [300, 150], keys = [300, 397];
+    backward_192_ordered_from_first: <bf16, 192, 128, true, Plain>, Setup { mask: Mask { from_first: true, ..CAUSAL.mask }, ..FULL },
+        batch = [1], kv_heads = [8], query_heads = [1], queries = [300, 150], keys = [200, 397];
     backward_192_ordered_ragged: <bf16, 192, 128, true, Plain>, Setup { is_ragged: true, ..CAUSAL },
         batch = [4, 12], kv_heads = [1], query_heads = [1], queries = [150], keys = [200, 290];
     backward_256: <bf16, 256, 256, false, Plain>, FULL,
