@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::exchange::Scope;
 use super::pull::Pull;
 use super::swizzle::Order;
 use crate::linear::gf2::Span;
@@ -36,10 +37,10 @@ impl Blocks {
 }
 
 impl Elements {
-    pub(super) fn new(pull: &Pull) -> Self {
+    pub(super) fn new(pull: &Pull, scope: Scope) -> Self {
         let src = &pull.src;
         // Where warps keep to themselves, each has a part of its own, even those that hold copies.
-        let alone = pull.stays_in_warp();
+        let alone = scope == Scope::Warp;
         let telling = telling_bits(src, alone);
         let bits = telling.len() as u32;
         let number = |place: u64| -> u64 {

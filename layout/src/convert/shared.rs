@@ -61,11 +61,25 @@ pub struct SharedPlan {
 impl SharedPlan {
     /// The cheapest plan; registers are numbered as [`Pull`] does, stores name the source's own.
     pub(super) fn new(pull: &Pull, elem_bits: u32, limits: Limits) -> Self {
-        let elements = Elements::new(pull);
+        let plan = Self::within(scope(pull), pull, elem_bits, limits);
+        if plan.scope != Scope::Warp || plan.scratch_bytes <= limits.scratch_bytes {
+            return plan;
+        }
+        // Warps that hold the same take one part together where a part for each is too large.
+        let together = Self::within(Scope::Cta, pull, elem_bits, limits);
+        if together.scratch_bytes < plan.scratch_bytes {
+            together
+        } else {
+            plan
+        }
+    }
+
+    fn within(scope: Scope, pull: &Pull, elem_bits: u32, limits: Limits) -> Self {
+        let elements = Elements::new(pull, scope);
         let side = |map: &LinearLayout| side(map, &elements.apart);
         let (store, load) = (side(&elements.stored), side(&elements.loaded));
         // Matrices move within one CTA, and every lane takes part.
-        let is_near = scope(pull) != Scope::Cluster;
+        let is_near = scope != Scope::Cluster;
         let allowed = Allowed {
             widest_bytes: limits.widest_bytes,
             store_matrices: is_near && elements.idle_lanes == 0,
@@ -76,15 +90,15 @@ impl SharedPlan {
             .map(|access| {
                 let draft = Draft::new(access, elements.bits, elem_bits, limits);
                 let bytes = draft.offsets.pass_bytes().max(limits.scratch_bytes);
-                ((bytes, draft.cost(elem_bits, scope(pull)).total()), draft)
+                ((bytes, draft.cost(elem_bits, scope).total()), draft)
             });
         // The first of equals: plain accesses before matrices.
         let best = drafts.reduce(|best, next| if next.0 < best.0 { next } else { best });
         let (_, draft) = best.expect("vectors of one element suit every layout");
-        Self::of(&draft, pull, &elements)
+        Self::of(&draft, scope, pull, &elements)
     }
 
-    fn of(draft: &Draft, pull: &Pull, elements: &Elements) -> Self {
+    fn of(draft: &Draft, scope: Scope, pull: &Pull, elements: &Elements) -> Self {
         let offsets = &draft.offsets;
         let values: Vec<u32> = (0..pull.dst.num_registers()).collect();
         let (access, blocks) = (&draft.access, &elements.remote.register);
@@ -108,7 +122,7 @@ impl SharedPlan {
         let block_of = |at| elements.remote.block_of(pull.map.apply_packed(at));
         Self {
             scratch_bytes: offsets.pass_bytes(),
-            scope: scope(pull),
+            scope,
             store_kind: access.store.kind,
             load_kind: access.load.kind,
             store_conflicts: draft.store_conflicts,
@@ -124,7 +138,7 @@ impl SharedPlan {
             load_thread,
             idle_lanes: elements.idle_lanes,
             idle_warps: elements.idle_warps,
-            remote: (scope(pull) == Scope::Cluster).then(|| RemoteRead {
+            remote: (scope == Scope::Cluster).then(|| RemoteRead {
                 thread: PerThread::collect(&pull.map, block_of),
             }),
         }

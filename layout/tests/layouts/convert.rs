@@ -493,6 +493,18 @@ fn small_scratch_takes_several_passes() {
     }
 }
 
+/// 16 warps hold the same 16 KB, and would need 256 KB for a part of their own each.
+#[test]
+fn warps_that_hold_the_same_share_what_is_too_large_for_each() {
+    let held = |text: &str| Held::new(layout(text).linear(&[2048]).unwrap());
+    let src =
+        held("Linear(register=[[8]], lane=[[16], [4], [32], [2], [1]], warp=[[0], [0], [0], [0]])");
+    let dst = held("Blocked([8], [32], [16], [0])");
+    let plan = check(&src, &dst, 64, Limits::of(&SM_90A));
+    let found = (plan.scope(), plan.scratch_bytes());
+    assert_eq!(found, (Some(Scope::Cta), 16 << 10));
+}
+
 #[test]
 fn what_stays_in_a_thread_or_a_warp_needs_no_cta_barrier() {
     let free = |src: &str, dst: &str, shape: &[u32]| {
