@@ -247,6 +247,32 @@ fn a_seed_determines_the_schedule() {
     assert!(SEEDS.into_iter().any(|seed| polls(seed) != polls(0)));
 }
 
+/// Warp 0 of each rank computes for 6000 instructions before it signals; all warps poll for the signal of the rank before it.
+const LATE_SIGNAL: &str = "shr.u32 %r1, %r0, 5;
+setp.ne.u32 %p2, %r1, 0;
+mov.u32 %r4, 0;
+@%p2 bra $wait;
+$more:
+add.u32 %r4, %r4, 1;
+setp.lt.u32 %p3, %r4, 2000;
+@%p3 bra $more;
+@%p1 red.release.sys.global.add.u32 [%next], 1;
+$wait:
+ld.acquire.sys.global.u32 %r2, [%own];
+setp.lt.u32 %p2, %r2, 1;
+@%p2 bra $wait;";
+
+#[test]
+fn polls_in_vain_do_not_take_the_turns_of_warps_that_could_signal() {
+    for seed in SEEDS {
+        let mut ranks = Ranks::new(8, LATE_SIGNAL).seed(seed);
+        ranks.launch.block = [128, 1, 1];
+        let stats = ranks.run().stats;
+        let executed: u64 = stats.iter().map(|rank| rank.warp_instructions).sum();
+        assert!(executed < 400_000, "seed {seed}: {executed}");
+    }
+}
+
 #[test]
 fn atomics_of_all_ranks_add_up() {
     let body = "ld.global.u64 %rd1, [%all]; red.relaxed.sys.global.add.u32 [%rd1], 1; red.relaxed.sys.global.add.f32 [%rd1+4], 0f3f000000;";

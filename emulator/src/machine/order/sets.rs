@@ -3,8 +3,8 @@
 use super::actor::ActorId;
 use super::clocks::Clocks;
 use super::stamp::{Kind, Lane, Stamp};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::HashMap;
 
 /// Index of a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,7 +44,7 @@ type Set = SmallVec<[Stamp; 3]>;
 #[derive(Clone, Debug)]
 pub(super) struct Sets {
     all: Vec<Set>,
-    successors: HashMap<(SetId, ActorId, u32, Kind), SetId>,
+    successors: FxHashMap<(SetId, ActorId, u32, Kind), SetId>,
     /// The number of sets at which unused ones are collected.
     limit: usize,
 }
@@ -53,7 +53,7 @@ impl Default for Sets {
     fn default() -> Self {
         Self {
             all: vec![Set::new()],
-            successors: HashMap::new(),
+            successors: FxHashMap::default(),
             limit: FEWEST_KEPT,
         }
     }
@@ -134,7 +134,7 @@ impl Sets {
 
     /// Drops all sets but those in use, and renumbers these.
     pub(super) fn keep<'a>(&mut self, used: impl Iterator<Item = &'a mut SetId>) {
-        let mut moved = HashMap::from([(EMPTY, EMPTY)]);
+        let mut moved = FxHashMap::from_iter([(EMPTY, EMPTY)]);
         let mut kept = vec![Set::new()];
         for id in used {
             *id = *moved.entry(*id).or_insert_with(|| {

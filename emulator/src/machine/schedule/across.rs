@@ -15,21 +15,19 @@ const MOST_FLAGS: usize = 8;
 /// A flag that warps poll: the rank that polls it, the step, and the element.
 type Flag = (u16, u64, u32, u32);
 
-fn changes(context: &Context<'_>) -> u64 {
-    context
-        .member
-        .peers
-        .as_ref()
-        .map_or(0, |peers| peers.changes())
-}
-
-/// Can no warp do anything but repeat reads of memory that nobody changes?
-pub(crate) fn are_stuck(contexts: &[&Context<'_>], running: &[Cluster]) -> bool {
-    let changes = changes(contexts[0]);
+/// Can no warp of the clusters do anything but repeat reads of memory that nobody changes? Reads count where devices run as one.
+pub(crate) fn are_stuck<'c>(
+    context: &Context<'_>,
+    clusters: impl IntoIterator<Item = &'c Cluster>,
+) -> bool {
+    let Some(peers) = &context.member.peers else {
+        return false;
+    };
+    let changes = peers.changes();
     let is_stuck = |warp: &Warp| {
         warp.is_done() || warp.ready().is_none() || warp.polls.are_in_vain(changes, warp.clock)
     };
-    let mut ctas = running.iter().flat_map(|cluster| &cluster.ctas);
+    let mut ctas = clusters.into_iter().flat_map(|cluster| &cluster.ctas);
     ctas.all(|cta| cta.warps.iter().all(is_stuck))
 }
 

@@ -3,10 +3,10 @@
 use crate::fault::Fault;
 use crate::machine::schedule::cta_end::check_end;
 use crate::machine::schedule::report::fault;
-use crate::machine::schedule::{deadlock, first_use};
+use crate::machine::schedule::{across, deadlock, first_use, starvation};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::context::Context;
-use crate::machine::state::policy::{LONGEST_STARVATION, Turns};
+use crate::machine::state::policy::Turns;
 use crate::machine::state::scene::Worker;
 use crate::machine::state::stats::{Counts, Stats};
 use crate::machine::state::warp::Wait;
@@ -206,6 +206,10 @@ fn run_slice(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box
         if cluster.draws.end_turn() {
             return Ok(false);
         }
+        // Only another cluster can change what its warps poll.
+        if ran && across::are_stuck(worker.context, [&*cluster]) {
+            return Ok(false);
+        }
         if !ran && !progressed && !give_up_waits(cluster) {
             return Err(deadlock::fault(worker.context, cluster));
         }
@@ -303,52 +307,17 @@ fn earliest_first(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool
 /// Executes as many slices as there are warps; the seed chooses the warp and the length of each.
 fn shuffled(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
     let warps = warps_of(cluster);
-    let starved = starved(worker.context, cluster);
     let mut ran = false;
     for _ in 0..warps.len() {
-        let is_ready =
-            |(cta, warp): &&(usize, usize)| cluster.ctas[*cta].warps[*warp].ready().is_some();
-        let mut ready: Vec<_> = warps.iter().filter(is_ready).collect();
-        let favoured: Vec<_> = ready
-            .iter()
-            .filter(|warp| !starved(warp))
-            .copied()
-            .collect();
-        let is_starving = favoured.len() < ready.len();
-        let runnable = if favoured.is_empty() || is_starving && has_starved_long(cluster) {
-            cluster.starving_since = None;
-            ready.retain(|warp| starved(warp));
-            ready
-        } else {
-            favoured
-        };
+        let runnable = starvation::runnable(worker.context, cluster, &warps);
         if runnable.is_empty() {
             break;
         }
         let random = cluster.next_random();
-        let &(cta, warp) = runnable[(random >> 32) as usize % runnable.len()];
+        let (cta, warp) = runnable[(random >> 32) as usize % runnable.len()];
         ran |= run_warp(worker, cluster, cta, warp, 1 + random % 256)?;
     }
     Ok(ran)
-}
-
-/// A starved warp could run, and others are preferred: for long enough?
-fn has_starved_long(cluster: &mut Cluster) -> bool {
-    let since = *cluster.starving_since.get_or_insert(cluster.steps);
-    cluster.steps - since > LONGEST_STARVATION
-}
-
-/// Is a warp starved, so that it runs only when no other can, or at long last? The seed and the cluster decide this once for a launch.
-fn starved(context: &Context<'_>, cluster: &Cluster) -> impl Fn(&(usize, usize)) -> bool + use<> {
-    let number = (context.launch.seed / 5).wrapping_add(cluster.index) as usize;
-    let (ctas, warps) = (cluster.ctas.len(), cluster.ctas[0].warps.len());
-    let turns = context.policy.turns;
-    move |&(cta, warp)| match turns {
-        Turns::StarvedWarpgroup => warp / 4 == number % warps.div_ceil(4),
-        Turns::StarvedCta if ctas > 1 => cta == number % ctas,
-        Turns::StarvedCta => warp == number % warps,
-        Turns::InOrder | Turns::Reversed | Turns::Random | Turns::Earliest => false,
-    }
 }
 
 fn run_warp(

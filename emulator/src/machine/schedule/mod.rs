@@ -7,3 +7,4 @@ pub(crate) mod deadlock;
 pub(crate) mod devices;
 mod first_use;
 pub(crate) mod report;
+mod starvation;

@@ -4,8 +4,11 @@ use crate::global::Allocation;
 use crate::machine::order::{Clocks, Fences, Place};
 use crate::program::{AtomicOp, Strong};
 use ptx::Type;
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a device may do with memory of another one.
@@ -52,10 +55,19 @@ pub(crate) struct Member {
     pub(crate) peers: Option<Arc<Peers>>,
 }
 
+impl Member {
+    /// Changes of global memory of any device so far; none are counted for one device.
+    pub(crate) fn changes(&self) -> u64 {
+        self.peers.as_ref().map_or(0, |peers| peers.changes())
+    }
+}
+
 /// What the launches of devices that run as one share. They run on one thread of the host.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     pub(crate) windows: Windows,
+    /// Changes of global memory of any device so far.
+    changes: AtomicU64,
     shared: Mutex<Shared>,
 }
 
@@ -65,8 +77,6 @@ struct Shared {
     in_flight: BTreeMap<u16, VecDeque<RemoteWrite>>,
     /// By address, who last wrote it by strong operations.
     writers: BTreeMap<u64, SmallVec<[Writer; 2]>>,
-    /// Changes of global memory of any device so far.
-    changes: u64,
 }
 
 /// A write of an element to memory of another device that has not arrived there.
@@ -123,11 +133,11 @@ impl Peers {
 
     /// Global memory has changed.
     pub(crate) fn changed(&self) {
-        self.shared().changes += 1;
+        self.changes.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn changes(&self) -> u64 {
-        self.shared().changes
+        self.changes.load(Relaxed)
     }
 
     /// A strong write of an address.
@@ -165,7 +175,7 @@ impl Peers {
 /// Strong reads of a warp since global memory last changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Polls {
-    pub(crate) each: BTreeSet<Poll>,
+    pub(crate) each: FxHashSet<Poll>,
     /// How often they were repeated.
     count: u32,
     changes: u64,
@@ -174,7 +184,7 @@ pub(crate) struct Polls {
 }
 
 /// An element that is polled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Poll {
     pub(crate) step: u32,
     pub(crate) address: u64,

@@ -35,6 +35,9 @@ pub(crate) enum Turns {
 /// would poll forever. On a GPU each warp that can run does in the end, and each copy completes.
 pub(crate) const LONGEST_STARVATION: u64 = 1 << 15;
 
+/// The same where the others of its cluster do nothing but poll what nobody changes: it then runs until they can go on.
+pub(crate) const IDLE_STARVATION: u64 = 1 << 11;
+
 /// When asynchronous work completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {

@@ -12,8 +12,9 @@ pub(crate) use access::{GlobalAccess, GlobalConflict, GlobalStamp};
 
 use super::releases::Releases;
 use super::stamp::{Range, Run};
+use rustc_hash::FxHashMap;
 use shard::{Marker, SHARD_BYTES, Shard};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -37,7 +38,7 @@ pub(crate) struct GlobalShadow {
     /// Shards of all allocations together.
     shards: Arc<AtomicUsize>,
     /// Releases of strong writes by address, under striped locks.
-    releases: Box<[Mutex<HashMap<u64, Releases>>; STRIPES]>,
+    releases: Box<[Mutex<FxHashMap<u64, Releases>>; STRIPES]>,
     /// Number of the launch among those that overlap.
     pub(crate) launch: u32,
     /// Launches in front of this number have ended before it begins.
