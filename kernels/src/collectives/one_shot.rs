@@ -20,6 +20,7 @@ struct Pieces<T> {
 #[derive(Clone, Copy, Aggregate)]
 pub(super) struct Chunk {
     pub(super) first: Scalar<i64>,
+    exist: Scalar<i32>,
     pub(super) lanes: Tensor<i32>,
     pub(super) inside: Tensor<bool>,
 }
@@ -34,6 +35,20 @@ impl Chunk {
         let exist = (len - first).min(size).max(0).cast::<i32>();
         Chunk {
             first,
+            exist,
+            lanes,
+            inside: lanes < exist,
+        }
+    }
+
+    /// The part of a smaller form that begins at an element.
+    #[device]
+    fn part<T: Element>(self, form: Form, begin: usize) -> Chunk {
+        let lanes = form.lanes::<T>();
+        let exist = self.exist - begin as i32;
+        Chunk {
+            first: self.first + begin as i64,
+            exist,
             lanes,
             inside: lanes < exist,
         }
@@ -113,9 +128,8 @@ impl<T: Float> Pieces<T> {
     fn sum(self, form: Form, exchange: Exchange<T>, (step, index): (Scalar<i32>, Scalar<i32>)) {
         let chunk = Chunk::of::<T>(form, self.len, index);
         let own = self.x + (exchange.rank.cast::<i64>() * self.x_step + chunk.first);
-        let sum = sum_of_ranks(form, exchange, (step, chunk), own);
         let to = self.out + chunk.first;
-        to.at(chunk.lanes).mask(chunk.inside).store(sum);
+        store_sum_of_ranks(form, exchange, (step, chunk), (own, to));
     }
 
     /// Stores what all ranks have sent of a chunk, a piece for each rank.
@@ -136,25 +150,50 @@ impl<T: Float> Pieces<T> {
     }
 }
 
-/// The sum of a chunk over all ranks, in f32 and in the order of ranks; that of this rank lies at `own`.
+/// Accesses of a thread, of all ranks, whose words it loads before it sums them: 32 registers of the 64 that a thread has.
+const LOADED_AT_ONCE: usize = 8;
+
+/// Stores the sum of a chunk over all ranks, in f32 and in the order of ranks, at `to`; that of this rank lies at `own`. Where the words of all ranks do not fit in
+/// registers, a thread sums one access at a time.
 #[device]
-pub(super) fn sum_of_ranks<T: Float>(
+pub(super) fn store_sum_of_ranks<T: Float>(
     form: Form,
     exchange: Exchange<T>,
     (step, chunk): (Scalar<i32>, Chunk),
-    own: Ptr<T>,
+    (own, to): (Ptr<T>, Ptr<T>),
+) {
+    let fits = form.ranks * form.accesses <= LOADED_AT_ONCE;
+    let accesses = if fits { form.accesses } else { 1 };
+    let of_part = Form { accesses, ..form };
+    for part in 0..form.accesses / accesses {
+        let begin = part * of_part.chunk::<T>();
+        let part = chunk.part::<T>(of_part, begin);
+        let sum = sum_of_ranks(form, exchange, (step, part), (begin, own));
+        let to = to + begin as i64;
+        to.at(part.lanes).mask(part.inside).store(sum);
+    }
+}
+
+/// The sum of a part that begins at an element of a chunk.
+#[device]
+fn sum_of_ranks<T: Float>(
+    form: Form,
+    exchange: Exchange<T>,
+    (step, part): (Scalar<i32>, Chunk),
+    (begin, own): (usize, Ptr<T>),
 ) -> Tensor<T> {
+    let alignment = if form.is_aligned {
+        16 / size_of::<T>()
+    } else {
+        1
+    };
     let loaded: Vec<Tensor<T>> = (0..form.ranks)
         .map(|source| {
             let received = exchange.received(form, step, scalar(source as i32));
             let is_own = exchange.rank == source;
             let from = select(is_own, own.address(), received.address());
-            let from = from.to_pointer::<T>().multiple_of(if form.is_aligned {
-                16 / size_of::<T>()
-            } else {
-                1
-            });
-            chunk.load(from)
+            let from = from.to_pointer::<T>().multiple_of(alignment);
+            part.load(from + begin as i64)
         })
         .collect();
     let terms = loaded.into_iter().map(|term| term.cast::<f32>());

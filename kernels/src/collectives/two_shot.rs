@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::exchange::Exchange;
 use super::form::Form;
-use super::one_shot::{Chunk, sum_of_ranks};
+use super::one_shot::{Chunk, store_sum_of_ranks};
 
 /// The tensor of a rank, and where the sums go.
 #[derive(Clone, Copy, Aggregate)]
@@ -90,9 +90,8 @@ impl<T: Float> Whole<T> {
     fn sum(self, form: Form, exchange: Exchange<T>, (step, turn): (Scalar<i32>, Scalar<i32>)) {
         exchange.wait(form, step);
         let chunk = self.chunk(form, turn, exchange.rank);
-        let sum = sum_of_ranks(form, exchange, (step, chunk), self.x + chunk.first);
-        let to = self.out + chunk.first;
-        to.at(chunk.lanes).mask(chunk.inside).store(sum);
+        let [own, to] = [self.x, self.out].map(|tensor| tensor + chunk.first);
+        store_sum_of_ranks(form, exchange, (step, chunk), (own, to));
     }
 
     /// Sends the sum of this rank's chunk, which its threads have stored themselves, to all.

@@ -22,13 +22,13 @@ const SPILLS: &[(&str, u32, &str)] = &[
     ("decode_latent-f16-false", 16, "In front of the first barrier."),
     ("forward_blocks-bf16-256-256-64-false-Plain", 128, "Values of a tile, none within a step (bench/results/attention.md)."),
     ("forward_masked-bf16-256-256-2-64-false-1-Plain", 24, "Stored once a CTA, loaded once a tile."),
-    ("one_shot-bf16-16-true-8x16x2", 788, "Open."),
+    ("one_shot-bf16-16-true-8x16x2", 48, "Addresses, a few a chunk."),
     ("repack-bf16-1-1", 72, "Open."),
     ("ring_attention-bf16-128-128-2-128-true-true", 116, "Open."),
     ("ring_attention-bf16-128-128-2-176-false-true", 16, "Open."),
     ("ring_attention-bf16-64-64-3-128-false-true", 108, "Open."),
     ("ring_attention-bf16-64-64-3-128-true-true", 836, "Open."),
-    ("two_shot-bf16-16-8x16x2", 816, "Open."),
+    ("two_shot-bf16-16-8x16x2", 196, "Addresses and counts of chunks, a few a turn."),
     ("weight_only_many-bf16-bf16-Standard-2x256x5-int4_of_128-alpha-scales_of_a-scales_of_b-bias-source-relu", 280, "Open."),
 ];
 
