@@ -8,6 +8,7 @@ use super::listed::{Listed, Lists};
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 use crate::attention::masked::spans::{Lengths, Results, Spans, Window};
 use crate::attention::modifier::{Modifier, Plain};
@@ -112,6 +113,7 @@ pub fn forward_blocks<
         turns: TURNS,
         is_lazy: false,
         is_triple: false,
+        exponentials: Exponentials::Special,
         registers: if D > 128 { [232, 40] } else { [240, 24] },
     };
     attend::<T, Listed<T, M>, GROUPS>(problem, shape, counter);

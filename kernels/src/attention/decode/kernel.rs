@@ -13,6 +13,7 @@ use super::cached::{Cached, Pages, Partial, Splits};
 use super::page_scales::PageScales;
 use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::modifier::{Alibi, Modifier, Plain, Softcap};
 
 /// Registers of a consumer thread: with 240 the accumulator of 256 columns leaves two too few.
@@ -160,6 +161,7 @@ pub fn decode<
         turns: false,
         is_lazy: false,
         is_triple: false,
+        exponentials: Exponentials::Special,
         registers: [registers(DV), 56],
     };
     attend::<U, Cached<T, C, M>, 1>(problem, shape, counter);

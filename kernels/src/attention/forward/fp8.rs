@@ -6,6 +6,7 @@ use super::dense::Dense;
 use super::descale::Descale;
 use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 
 /// Registers of a consumer thread, and of a producer thread. A warpgroup more, which transposes V, has the rest.
@@ -75,6 +76,12 @@ pub fn forward_fp8<
         turns: TURNS,
         is_lazy: true,
         is_triple: true,
+        // At this depth ex2 takes twice as long as the products.
+        exponentials: if D == 64 {
+            Exponentials::QuarterOnFma
+        } else {
+            Exponentials::Special
+        },
         registers: REGISTERS,
     };
     attend::<E4m3, Dense<E4m3, bf16>, GROUPS>(problem, shape, counter);

@@ -5,6 +5,7 @@ use tilekit::prelude::*;
 use super::dense::Dense;
 use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 use crate::attention::plan::section_bytes;
 
@@ -98,6 +99,7 @@ pub fn forward<
         is_lazy: (CAUSAL && D == 64) || D == 256,
         // A block of depth 256 without a mask waits for its products.
         is_triple: D < 256 || CAUSAL,
+        exponentials: Exponentials::Special,
         registers: registers(GROUPS),
     };
     attend::<T, Dense<T, T>, GROUPS>(problem, shape, counter);

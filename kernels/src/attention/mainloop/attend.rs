@@ -14,7 +14,7 @@ use tilekit::prelude::*;
 use tilekit::target::SM_90A;
 
 use super::problem::{Edges, Loads, Problem, ROWS};
-use super::softmax::Softmax;
+use super::softmax::{Exponentials, Powers, Softmax};
 use super::transpose::{order_of_operand, order_of_values, transpose};
 
 /// Stages of K, and of V, in shared memory.
@@ -35,6 +35,7 @@ pub(in crate::attention) struct Shape {
     pub(in crate::attention) is_lazy: bool,
     /// Whether maxima of scores are taken three at a time, as integers, where [`Softmax::is_high`] says that this is right.
     pub(in crate::attention) is_triple: bool,
+    pub(in crate::attention) exponentials: Exponentials,
     /// Registers of a consumer thread, and of a producer thread.
     pub(in crate::attention) registers: [u32; 2],
 }
@@ -134,6 +135,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
         turns: has_turns,
         is_lazy,
         is_triple,
+        exponentials,
         registers: [of_consumers, of_producer],
     } = shape;
     let has_place = has_place_for_output::<T, P>(shape, GROUPS * ROWS);
@@ -241,7 +243,10 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     problem.log2_scale(rows),
                     problem.least(),
                     [ROWS, block_keys],
-                    is_transposed,
+                    Powers {
+                        is_shifted: is_transposed,
+                        exponentials,
+                    },
                 );
                 let first_key =
                     |number: Scalar<i32>| problem.first_key(place, blocks, number, block_keys);

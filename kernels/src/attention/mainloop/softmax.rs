@@ -12,6 +12,25 @@ pub(in crate::attention) struct Softmax {
     keys: usize,
     /// P is larger by 2 to this power.
     shift: f32,
+    /// Whether a quarter of the exponentials takes the FMA pipes.
+    shares_fma: bool,
+}
+
+/// How P is computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Powers {
+    /// P is larger by 2^4, for it is rounded to e4m3.
+    pub(super) is_shifted: bool,
+    pub(super) exponentials: Exponentials,
+}
+
+/// The units that compute exponentials behind the first block of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::attention) enum Exponentials {
+    /// The special function units, all of them.
+    Special,
+    /// The FMA pipes, a quarter: where P is rounded to e4m3, and no row is without keys, for masked P are 2^-125 there, in place of 0.
+    QuarterOnFma,
 }
 
 /// The exponent of 2 by which scores may exceed the maximum that is subtracted from them: 2^8 of a row of ones stays exact in the f32
@@ -61,6 +80,16 @@ fn offset(max: Tensor<f32>, log2_scale: Scalar<f32>, shift: f32) -> Tensor<f32> 
     if shift == 0.0 { least } else { least + shift }
 }
 
+/// 2 to the power of each element, a quarter of them on the FMA pipes by a polynomial whose relative error is 2^-9.2; e4m3 rounds by 2^-4. The
+/// four quarters of a group of columns are neighbours, so that ptxas interleaves them.
+fn exp2_by_quarters(x: Tensor<f32>) -> Tensor<f32> {
+    let of_group = |group: Tensor<f32>| {
+        let [a, b, c, d] = group.chunks::<4>(1);
+        cat([a.exp2(), b.exp2(), c.exp2(), d.exp2_fma::<2>()], 1)
+    };
+    cat(x.chunks::<4>(1).map(of_group), 1)
+}
+
 /// The sum of each thread's elements of a row, as `[4, rows]`: the columns of a row are groups of eight, and four threads have two
 /// columns of each.
 #[device]
@@ -78,9 +107,9 @@ impl Softmax {
         log2_scale: Scalar<f32>,
         least: f32,
         [rows, keys]: [usize; 2],
-        is_shifted: bool,
+        how: Powers,
     ) -> (Self, Tensor<f32>) {
-        let shift = if is_shifted { SHIFT } else { 0.0 };
+        let shift = if how.is_shifted { SHIFT } else { 0.0 };
         let max = maximum(scores.max(1), least);
         let least = offset(max, log2_scale, shift);
         let powers = fma(scores, log2_scale, least).exp2();
@@ -91,6 +120,7 @@ impl Softmax {
             sum,
             keys,
             shift,
+            shares_fma: how.exponentials == Exponentials::QuarterOnFma,
         };
         (softmax, powers)
     }
@@ -108,6 +138,7 @@ impl Softmax {
             sum: sum_of_threads(zeros, rows, keys),
             keys,
             shift: 0.0,
+            shares_fma: false,
         }
     }
 
@@ -198,7 +229,12 @@ impl Softmax {
         rows: usize,
     ) -> Tensor<f32> {
         let least = offset(self.max, self.log2_scale, self.shift);
-        let powers = fma(scores, self.log2_scale, least).exp2();
+        let exponents = fma(scores, self.log2_scale, least);
+        let powers = if self.shares_fma {
+            exp2_by_quarters(exponents)
+        } else {
+            exponents.exp2()
+        };
         self.sum = self.sum * self.spread(scale, rows) + sum_of_threads(powers, rows, self.keys);
         powers
     }

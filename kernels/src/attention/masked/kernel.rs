@@ -8,6 +8,7 @@ use super::spans::{Lengths, Results, Spans, Window};
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 use crate::attention::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 
@@ -125,6 +126,7 @@ pub fn forward_masked<
         is_lazy: D == 64,
         // Not measured at depth 96, and depth 256 would spill.
         is_triple: matches!(D, 64 | 128 | 192),
+        exponentials: Exponentials::Special,
         registers: registers(GROUPS, D),
     };
     attend::<T, Spans<T, M>, GROUPS>(problem, shape, counter);

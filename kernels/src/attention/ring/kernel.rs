@@ -6,6 +6,7 @@ use super::send::{PIECE_ROWS, Sender, Sent, plain, row_of};
 use super::shards::{Seen, Shards};
 use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 use crate::parallel::mail::{Mail, Mailbox};
 
@@ -110,6 +111,7 @@ pub fn ring_attention<
         turns: TURNS,
         is_lazy: CAUSAL && D == 64,
         is_triple: false,
+        exponentials: Exponentials::Special,
         registers: registers(GROUPS),
     };
     attend::<T, Shards<T>, GROUPS>(problem, shape, counter);
