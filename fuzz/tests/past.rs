@@ -34,6 +34,8 @@ fn past_failures_are_diagnostics() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Attempts have silenced the messages of panics.
+    eprintln!("{}", wrong.join("\n"));
+    assert!(wrong.is_empty());
     assert!(count > 0, "the corpus has files");
 }

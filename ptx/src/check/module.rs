@@ -140,14 +140,14 @@ impl<'m> Checker<'m> {
             (".maxntid", directives.maxntid),
         ] {
             let Some(block) = block else { continue };
-            let threads: u64 = block.iter().map(|&size| u64::from(size)).product();
+            let threads = volume(block);
             let most = self.machine.cta.threads;
             self.declare((1..=most.into()).contains(&threads), || {
                 format!("{name} asks for {threads} threads; a CTA has 1 to {most}")
             });
         }
         if let Some(cluster) = directives.reqnctapercluster {
-            let ctas: u64 = cluster.iter().map(|&size| u64::from(size)).product();
+            let ctas = volume(cluster);
             let most = self.machine.cluster.ctas;
             self.declare((1..=most.into()).contains(&ctas), || {
                 format!("a cluster has 1 to {most} CTAs, not {ctas}")
@@ -247,4 +247,9 @@ impl<'m> Checker<'m> {
         }
         instruction.inst.accept(self);
     }
+}
+
+/// Threads of a block, or CTAs of a cluster.
+fn volume(extent: [u32; 3]) -> u128 {
+    extent.iter().map(|&size| u128::from(size)).product()
 }

@@ -6,6 +6,7 @@ use crate::machine::schedule::report::fault;
 use crate::machine::schedule::{across, deadlock, first_use, starvation};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::context::Context;
+use crate::machine::state::launch::volume;
 use crate::machine::state::policy::Turns;
 use crate::machine::state::scene::Worker;
 use crate::machine::state::stats::{Counts, Stats};
@@ -131,12 +132,7 @@ fn work(context: &Context<'_>, shared: &Shared) {
 /// have drawn from a counter, the one whose draw was the earliest.
 fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
     let total = context.running_clusters();
-    let per_cluster: u64 = context
-        .launch
-        .cluster
-        .iter()
-        .map(|&n| u64::from(n))
-        .product();
+    let per_cluster = volume(context.launch.cluster);
     let mut state = shared.state();
     let has_room = context.launch.is_cooperative || state.resident * per_cluster < RESIDENT_CTAS;
     if has_room || state.parked.is_empty() {
