@@ -24,10 +24,8 @@ const SPILLS: &[(&str, u32, &str)] = &[
     ("forward_masked-bf16-256-256-2-64-false-1-Plain", 24, "Stored once a CTA, loaded once a tile."),
     ("one_shot-bf16-16-true-8x16x2", 48, "Addresses, a few a chunk."),
     ("repack-bf16-1-1", 72, "Open."),
-    ("ring_attention-bf16-128-128-2-128-true-true", 116, "Open."),
-    ("ring_attention-bf16-128-128-2-176-false-true", 16, "Open."),
-    ("ring_attention-bf16-64-64-3-128-false-true", 108, "Open."),
-    ("ring_attention-bf16-64-64-3-128-true-true", 836, "Open."),
+    ("ring_attention-bf16-64-64-3-128-false-true", 108, "In the warps that load and send: consumers need all of their 160 registers."),
+    ("ring_attention-bf16-64-64-3-128-true-true", 228, "In the warps that load and send: consumers need all of their 160 registers."),
     ("two_shot-bf16-16-8x16x2", 196, "Addresses and counts of chunks, a few a turn."),
     ("weight_only_many-bf16-bf16-Standard-2x256x5-int4_of_128-alpha-scales_of_a-scales_of_b-bias-source-relu", 280, "Open."),
 ];

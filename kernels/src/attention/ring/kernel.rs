@@ -10,11 +10,13 @@ use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 use crate::parallel::mail::{Mail, Mailbox};
 
-/// Registers of a consumer thread, and of a thread that loads or sends, for so many consumer warpgroups.
-fn registers(groups: usize) -> [u32; 2] {
-    match groups {
-        3 => [160, 32],
-        // The warp that loads waits and sends besides: with 24 registers it keeps more in local memory than what consumers need of the other 8.
+/// Registers of a consumer thread, and of a thread that loads or sends, for so many consumer warpgroups and columns of V.
+///
+/// The warp that loads waits and sends besides: with 24 registers it keeps more in local memory than what consumers need of the other 8. Where values have at most 128 columns, two warpgroups leave it all that it needs.
+fn registers(groups: usize, values: usize) -> [u32; 2] {
+    match (groups, values) {
+        (3, _) => [160, 32],
+        (_, ..129) => [224, 56],
         _ => [232, 40],
     }
 }
@@ -112,7 +114,7 @@ pub fn ring_attention<
         is_lazy: CAUSAL && D == 64,
         is_triple: false,
         exponentials: Exponentials::Special,
-        registers: registers(GROUPS),
+        registers: registers(GROUPS, DV),
     };
     attend::<T, Shards<T>, GROUPS>(problem, shape, counter);
 }

@@ -64,6 +64,8 @@ pub(super) struct ShardRows {
     tile: ShardTile,
     first: Scalar<i32>,
     row: Tensor<i32>,
+    /// One past the last key that each row sees in a step. A mask of two comparisons for each element took registers that were spilled.
+    end: Tensor<i32>,
 }
 
 /// Whole blocks of keys, all of which a tile sees, and `rest` keys behind them.
@@ -156,6 +158,17 @@ impl<T: Element> Shards<T> {
             of(span, token, minimum(span.rest, 1));
         }
         source
+    }
+
+    /// One past the last key of the own chunk that each row sees.
+    #[device]
+    fn end_of_own(self, row: Tensor<i32>) -> Tensor<i32> {
+        let tokens = self.sent.tokens;
+        if self.is_causal {
+            minimum(row + 1, tokens)
+        } else {
+            zeros_like(row) + tokens
+        }
     }
 
     /// Where the keys of a span begin.
@@ -275,11 +288,20 @@ impl<T: Element> Problem<T> for Shards<T> {
     #[device]
     fn rows(self, tile: ShardTile, group: usize, layout: Slice) -> ShardRows {
         let first = tile.first + group * ROWS;
+        let row = first + arange(0..ROWS, layout);
         ShardRows {
             tile,
             first,
-            row: first + arange(0..ROWS, layout),
+            row,
+            end: self.end_of_own(row),
         }
+    }
+
+    #[device]
+    fn at(self, rows: ShardRows, number: Scalar<i32>) -> ShardRows {
+        let is_own = number < self.diagonal(rows.tile);
+        let end = select(is_own, self.end_of_own(rows.row), FAR);
+        ShardRows { end, ..rows }
     }
 
     /// Positions in the own chunk; of what is left of a span, such that those that are no keys any more are [`FAR`] and beyond.
@@ -306,14 +328,7 @@ impl<T: Element> Problem<T> for Shards<T> {
 
     #[device]
     fn sees(self, rows: ShardRows, key: Tensor<i32>) -> Tensor<bool> {
-        let is_rest = key >= FAR - self.tile[1] as i32;
-        let of_own = key < self.sent.tokens;
-        let of_own = if self.is_causal {
-            of_own & (key <= rows.row.expand_dims(1))
-        } else {
-            of_own
-        };
-        of_own | (is_rest & (key < FAR))
+        key < rows.end.expand_dims(1)
     }
 
     fn scores(self, _: ShardRows, _: Tensor<i32>, scores: Tensor<f32>) -> Tensor<f32> {
@@ -391,7 +406,9 @@ impl<T: Element> Problem<T> for Shards<T> {
 
     #[device]
     fn store(self, rows: ShardRows, sums: Tensor<f32>, softmax: Softmax, place: Smem<T>) {
-        let ShardRows { tile, first, row } = rows;
+        let ShardRows {
+            tile, first, row, ..
+        } = rows;
         let ShardTile { line, chunk, .. } = tile;
         let (out, tokens) = (self.out, self.sent.tokens);
         let (total, log_sum_exp) = softmax.finish();
