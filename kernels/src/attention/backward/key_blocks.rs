@@ -127,19 +127,38 @@ impl<M: Modifier> KeyBlocks<M> {
         Unmasked(from, clamped(to, from, seeing.end))
     }
 
-    /// Whether queries see keys: by the bounds of keys, or of queries.
+    /// Whether queries see keys: by the bounds of keys, or of queries. Where `is_full`, they see all keys of the sequence, which is part of the bounds: beside them it took a register of masked steps.
     #[device]
-    pub(super) fn sees(self, block: KeyBlock, at: Place) -> Tensor<bool> {
+    pub(super) fn sees(
+        self,
+        block: KeyBlock,
+        at: Place,
+        is_full: Option<Scalar<bool>>,
+    ) -> Tensor<bool> {
+        let [queries, keys] = block.lengths;
         let seen = if self.keeps_bounds {
-            let [low, high] = self.queries_of_all(block, at.key);
-            let [queries, keys] = block.lengths;
+            let [mut low, mut high] = self.queries_of_all(block, at.key);
+            if let Some(is_full) = is_full {
+                // Of each key alone, which steps share: by a condition of a step it takes a register more.
+                let all = select(at.key < keys, queries, 0);
+                low = select(is_full, 0, low);
+                high = select(is_full, all, high);
+            }
             let query = at.query - (keys - queries);
             (query >= low) & (query < high)
         } else {
-            let [low, high] = self.keys_of_all(block, at.query);
+            let [mut low, mut high] = self.keys_of_all(block, at.query);
+            if let Some(is_full) = is_full {
+                low = select(is_full, 0, low);
+                high = select(is_full, keys, high);
+            }
             (at.key >= low) & (at.key < high)
         };
-        if M::MASKS { seen & M::sees(at) } else { seen }
+        match is_full {
+            _ if !M::MASKS => seen,
+            Some(is_full) => seen & (M::sees(at) | is_full),
+            None => seen & M::sees(at),
+        }
     }
 
     /// The keys from the first result up to the second that queries at these positions see.

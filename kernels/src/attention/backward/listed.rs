@@ -129,9 +129,7 @@ impl<M: Differentiable> Walk for Listed<M> {
 
     #[device]
     fn sees(self, at: KeyBlock, head: List, step: Scalar<i32>, place: Place) -> Tensor<bool> {
-        let is_full = step >= head.partial;
-        let is_key = place.key < at.lengths[1];
-        (self.keys.sees(at, place) | is_full) & is_key
+        self.keys.sees(at, place, Some(step >= head.partial))
     }
 
     #[device]

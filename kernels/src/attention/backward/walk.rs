@@ -100,7 +100,7 @@ impl<M: Differentiable> Walk for KeyBlocks<M> {
 
     #[device]
     fn sees(self, at: KeyBlock, _: Self::Head, _: Scalar<i32>, place: Place) -> Tensor<bool> {
-        KeyBlocks::sees(self, at, place)
+        KeyBlocks::sees(self, at, place, None)
     }
 
     #[device]
