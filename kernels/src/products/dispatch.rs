@@ -1,7 +1,7 @@
 //! Which instance computes a product: the one that was measured to be the fastest at its size, or near it, or the model's.
 //!
-//! Records are made by `cargo tilekit tune` and name the kind of GPU for which they hold; on one without any the model alone chooses. The choice depends on the need, the
-//! records and the model, and on nothing else.
+//! Records are made by `cargo tilekit tune` and name the kind of GPU for which they hold. Where a size has none of its own kind, one of another kind with as many multiprocessors is still better than the model: the
+//! fastest instance of an H100 has 0.995 of the speed of the fastest one on an H200, and the model's choice 0.98 (`bench/results/products.md`). The choice depends on the need, the records and the model, and on nothing else.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,6 +30,8 @@ const NEAREST: usize = 3;
 pub enum Why {
     /// It was the fastest when this size was tuned.
     Tuned,
+    /// It was the fastest when this size was tuned on another kind of GPU with as many multiprocessors.
+    TunedElsewhere,
     /// It was the fastest at this M, N and K nearby, and the model does not contradict.
     TunedNear([usize; 3]),
     /// The model says that it is the fastest.
@@ -42,6 +44,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Why::Tuned => write!(f, "fastest when tuned"),
+            Why::TunedElsewhere => write!(f, "fastest when tuned on another kind of GPU"),
             Why::TunedNear([m, n, k]) => {
                 write!(
                     f,
@@ -120,10 +123,12 @@ fn shipped() -> impl Iterator<Item = Tuned> {
     files.flat_map(|text| Tuned::read(text).unwrap_or_default())
 }
 
-/// The records of one kind of GPU.
+/// The records of one kind of GPU, and of others for sizes that have none.
 #[derive(Debug, Default)]
 pub struct Dispatch {
     exact: HashMap<(Class, [usize; 3]), Instance>,
+    /// Those of other kinds.
+    elsewhere: HashMap<(Class, [usize; 3]), Instance>,
     /// What a program has said, instead of a record.
     set: HashMap<(Class, [usize; 3]), Instance>,
     /// Those of each class.
@@ -133,7 +138,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// That of a device, by the records of its kind, of which there may be none.
+    /// That of a device, by the records of its kind, of which there may be none, and of others. On the emulator the model alone chooses.
     pub fn of(device: &Device) -> Arc<Dispatch> {
         // Of every kind of GPU that the process has asked for; a machine has one kind, or two.
         static KNOWN: Mutex<Vec<(Kind, Arc<Dispatch>)>> = Mutex::new(Vec::new());
@@ -146,7 +151,12 @@ impl Dispatch {
         {
             return Arc::clone(dispatch);
         }
-        let dispatch = Arc::new(Dispatch::of_gpu(name, multiprocessors));
+        // The emulator has as many multiprocessors as the machine has processors, which may be those of a GPU.
+        let dispatch = Arc::new(if device.is_cuda() {
+            Dispatch::of_gpu(name, multiprocessors)
+        } else {
+            Dispatch::default()
+        });
         let kind = Kind {
             name: name.to_owned(),
             multiprocessors,
@@ -155,15 +165,16 @@ impl Dispatch {
         dispatch
     }
 
-    /// The records that ship with this crate for the GPU of this name with so many multiprocessors; it may be another than that of this machine.
+    /// The records that ship with this crate for the GPU of this name with so many multiprocessors; it may be another than that of this machine. Waves depend on the multiprocessors, so that records of another
+    /// number of them do not count.
     pub fn of_gpu(name: &str, multiprocessors: u32) -> Dispatch {
-        let is_of = |tuned: &Tuned| {
-            let machine = &tuned.machine;
-            machine.gpu == name && machine.multiprocessors == multiprocessors
-        };
         let mut dispatch = Dispatch::default();
-        for tuned in shipped().filter(is_of) {
-            dispatch.add(&tuned);
+        for tuned in shipped().filter(|tuned| tuned.machine.multiprocessors == multiprocessors) {
+            if tuned.machine.gpu == name {
+                dispatch.add(&tuned);
+            } else if let Some((class, size, instance)) = entry_of(&tuned) {
+                dispatch.elsewhere.insert((class, size), instance);
+            }
         }
         dispatch
     }
@@ -202,12 +213,12 @@ impl Dispatch {
         }
     }
 
-    /// How many sizes have a record.
+    /// How many sizes have a record of this kind.
     pub fn len(&self) -> usize {
         self.exact.len()
     }
 
-    /// Whether there are none, so that the model chooses.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty()
     }
@@ -226,8 +237,12 @@ impl Dispatch {
         if need.batches == 1 {
             let size = (class, need.size);
             let known = self.set.get(&size).or_else(|| self.exact.get(&size));
-            if let Some(plan) = known.and_then(|&instance| Plan::able(instance, need)) {
-                let why = Why::Tuned;
+            let of_kind = known.map(|&instance| (instance, Why::Tuned));
+            let elsewhere = self.elsewhere.get(&size);
+            let known = of_kind.or(elsewhere.map(|&instance| (instance, Why::TunedElsewhere)));
+            let planned =
+                known.and_then(|(instance, why)| Some((Plan::able(instance, need)?, why)));
+            if let Some((plan, why)) = planned {
                 return Choice { plan, why };
             }
         }
@@ -423,6 +438,26 @@ mod tests {
         let all: usize = kinds.iter().map(of_kind).sum();
         assert_eq!(all, shipped().count());
         assert!(Dispatch::of_gpu("NVIDIA H200", 78).is_empty());
+    }
+
+    #[test]
+    fn a_record_of_another_kind_counts_at_its_size_where_there_is_none_of_this_kind() {
+        let need = Need::of_16_bits([1000, 1000, 1000]);
+        let of_h200 = Dispatch::of_gpu("NVIDIA H200", 132).choose(&need);
+        assert_eq!(of_h200.why, Why::Tuned);
+        let mut dispatch = Dispatch::of_gpu("G", 132);
+        assert!(dispatch.is_empty());
+        let choice = dispatch.choose(&need);
+        assert_eq!(
+            (choice.plan, choice.why),
+            (of_h200.plan, Why::TunedElsewhere)
+        );
+        check(&dispatch, [1000, 1000, 1064], "; fastest by the model");
+        let of_fewer = Dispatch::of_gpu("G", 78).choose(&need);
+        assert_eq!(of_fewer.why, Why::Model);
+        assert!(dispatch.add(&tuned([1000, 1000, 1000], "192x192")));
+        check(&dispatch, [1000, 1000, 1000], "192x192, ");
+        check(&dispatch, [1000, 1000, 1000], "; fastest when tuned");
     }
 
     #[test]
