@@ -20,7 +20,7 @@
 use tilekit::prelude::*;
 
 use crate::products::dense::{ManyTile, Tiles, rows_of_group};
-use crate::products::epilogue::Epilogue;
+use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::Finished;
 use crate::products::form::{Form, Source, block_of, swizzle_of};
@@ -68,147 +68,242 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
     pause: i32,
 ) {
     let mail = Mail::open(mail);
-    let ranks = mail.ranks;
     let data = added.data(m.cast::<i64>());
     let tile = form.tile;
     let [rows_of_tile, columns] = tile.shape();
     let of_a = Source::new(a, form.sides[0], rows_of_tile);
     let of_b = Source::new(b, form.sides[1], columns);
-    let multiplied = Ring::new(of_a, of_b, tile.stages, tile.groups);
-    let pipeline = multiplied.pipeline;
+    let ring = Ring::new(of_a, of_b, tile.stages, tile.groups);
     let turns = Turns::of_warpgroups(tile.groups).with_buffers(1);
     let epilogue = EpilogueStore::alloc(c, turns);
-    let ring = Smem::<T>::alloc([RING, PIECE_ROWS, depth::<T>()], a_pieces.layout());
+    let sent = Smem::<T>::alloc([RING, PIECE_ROWS, depth::<T>()], a_pieces.layout());
     let pieces = Pieces::alloc(RING, LAG);
-    // A phase completes when the rows of a tile are there; when that has been noted.
     let (there, noted) = (
         Mbarrier::alloc(1).labelled("there"),
         Mbarrier::alloc(1).labelled("noted"),
     );
     let steps = steps_along(k, depth::<T>());
-    let tiles = Tiles {
-        of_product: GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape())),
-        batches: ranks,
-        is_batched: true,
-        ctas: 1,
+    let rows = Rows {
+        tile,
+        tiles: Tiles {
+            of_product: GroupedRows::new([m, n], tile.shape(), rows_of_group(tile.shape())),
+            batches: mail.ranks,
+            is_batched: true,
+            ctas: 1,
+        },
+        mail,
+        steps,
+        blocks: cdiv(m, rows_of_tile),
+        segments: cdiv(steps, SEGMENT),
+        there,
+        noted,
     };
-    // Tiles of rows of a rank, and flags of one of them.
-    let (blocks, segments) = (cdiv(m, rows_of_tile), cdiv(steps, SEGMENT));
-
-    let multiply = |part: usize| {
-        let (mut at, mut turn) = (pipeline.start(), epilogue.start());
-        for number in tiles.of_program() {
-            let (sums, next) = multiplied.sums(tile.rows_of(part), columns, || range(0, steps), at);
-            at = next;
-            turn = epilogue.fill_by(part, turn, |buffer| {
-                let [place, row, column] = tiles.place(number);
-                let finished = Finished {
-                    first: [row * rows_of_tile + part * tile.rows, column * columns],
-                    batch: mail.behind(place),
-                    size: [m, n],
-                    turned: false,
-                    data,
-                };
-                finished.store(form.epilogue, sums, buffer);
-            });
-        }
+    let sender = Sender {
+        rows,
+        a: a_pieces,
+        m,
+        sent,
+        pieces,
+        gathered_of,
+        pause,
     };
-    // Groups take turns with their buffer, and one warp stores for all of them.
-    let store = || {
-        let mut parity = scalar(0);
-        for number in tiles.of_program() {
-            let [place, row, column] = tiles.place(number);
-            for part in 0..tile.groups {
-                let turn = epilogue.turn(parity);
-                let row = row * rows_of_tile + part * tile.rows;
-                let at = [mail.behind(place), row, column * columns];
-                let _ = epilogue.store(part, turn, c, at);
-            }
-            parity ^= 1;
-        }
-    };
-    // A wait for flags takes some microseconds, and this warp is ahead of the one that loads by a tile.
-    let watch = || {
-        let mut parity = scalar(0);
-        for number in tiles.of_program() {
-            let [place, row, _] = tiles.place(number);
-            if place > 0 {
-                let block = (place - 1) * blocks + row;
-                mail.wait_all(block * segments, segments);
-                noted.wait(parity ^ 1);
-                there.arrive();
-                parity ^= 1;
-            }
-        }
-    };
-    let load = || {
-        let (mut at, mut parity) = (pipeline.start(), scalar(0));
-        for number in tiles.of_program() {
-            let [place, row, column] = tiles.place(number);
-            // The number of the tile of rows among those of other ranks.
-            let block = (place - 1) * blocks + row;
-            if place > 0 {
-                there.wait(parity);
-                noted.arrive();
-                parity ^= 1;
-            }
-            for step in range(0, steps) {
-                let stage = pipeline.producer_acquire(at);
-                let (of_a, of_b) = stage.tiles;
-                if place > 0 {
-                    let first =
-                        (block * steps + step).cast::<i64>() * (rows_of_tile * depth::<T>()) as i64;
-                    gathered.bulk(first).load(flat(of_a), stage.full);
-                } else {
-                    let first = [row * rows_of_tile, step * depth::<T>()];
-                    a.load(first, of_a, stage.full);
-                }
-                multiplied
-                    .b
-                    .load([scalar(0), column * columns, step], of_b, stage.full);
-                at = pipeline.commit(stage).advance();
-            }
-        }
-    };
-    let send = || {
-        mail.announce();
-        let mut sent = scalar(0);
-        for item in range(program_id(0), (ranks - 1) * blocks * segments).step(num_programs(0)) {
-            let (block, segment) = (item / segments, item % segments);
-            let (place, row) = (block / blocks, block % blocks * rows_of_tile);
-            let to = mail.before(place + 1);
-            mail.wait_begun(to);
-            let parts = cdiv(minimum(m - row, rows_of_tile), PIECE_ROWS);
-            let first = segment * SEGMENT;
-            let count = minimum(steps - first, SEGMENT) * parts;
-            let load = |number: Scalar<i32>, place: Scalar<i32>, full: Mbarrier| {
-                let (step, part) = (first + number / parts, number % parts);
-                let at = [row + part * PIECE_ROWS, step * depth::<T>()];
-                full.expect(a_pieces.block_bytes());
-                a_pieces.load(at, ring.index(place), full);
-            };
-            let store = |number: Scalar<i32>, place: Scalar<i32>| {
-                let (step, part) = (first + number / parts, number % parts);
-                let tile = (block * steps + step) * (rows_of_tile / PIECE_ROWS) + part;
-                let at = tile.cast::<i64>() * (PIECE_ROWS * depth::<T>()) as i64;
-                let piece = flat(ring.index(place));
-                gathered_of.of(to).pointer().bulk(at).store(piece);
-            };
-            pieces.send(mail, (sent, count), pause, load, store);
-            sent += count;
-            mail.raise(to, item);
-        }
-    };
+    let multiply = |part: usize| rows.multiply(part, ring, epilogue, (form.epilogue, [m, n], data));
     let [of_consumers, of_others] = tile.registers();
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))
         .workers(1..tile.groups, Warps(4).registers(of_consumers), multiply)
-        .worker(Warps(1).registers(of_others), load)
-        .worker(Warps(1).registers(of_others), store)
-        .worker(Warps(1).registers(of_others), watch)
-        .worker(Warps(1).registers(of_others), send)
+        .worker(Warps(1).registers(of_others), || {
+            rows.load(ring, a, gathered)
+        })
+        .worker(Warps(1).registers(of_others), || rows.store(epilogue, c))
+        .worker(Warps(1).registers(of_others), || rows.watch())
+        .worker(Warps(1).registers(of_others), || sender.send())
         .run();
+}
+
+/// What all warps of a CTA know of the rows of all ranks.
+#[derive(Clone, Copy)]
+struct Rows {
+    tile: ManyTile,
+    tiles: Tiles,
+    mail: Mail,
+    steps: Scalar<i32>,
+    /// Tiles of rows of a rank.
+    blocks: Scalar<i32>,
+    /// Flags of one of them.
+    segments: Scalar<i32>,
+    /// A phase completes when the rows of a tile are there.
+    there: Mbarrier,
+    /// A phase completes when that has been noted.
+    noted: Mbarrier,
+}
+
+impl Rows {
+    /// Loads the operands of all tiles: rows of this rank from `a`, those of others from what they have sent.
+    #[device]
+    fn load<T: Operand>(self, ring: Ring<T>, a: TensorMap<T>, gathered: Ptr<T>) {
+        let [rows_of_tile, columns] = self.tile.shape();
+        let (mut at, mut parity) = (ring.pipeline.start(), scalar(0));
+        for number in self.tiles.of_program() {
+            let [place, row, column] = self.tiles.place(number);
+            // The number of the tile of rows among those of other ranks.
+            let block = (place - 1) * self.blocks + row;
+            if place > 0 {
+                self.there.wait(parity);
+                self.noted.arrive();
+                parity ^= 1;
+            }
+            for step in range(0, self.steps) {
+                let stage = ring.pipeline.producer_acquire(at);
+                let (of_a, of_b) = stage.tiles;
+                if place > 0 {
+                    let step = (block * self.steps + step).cast::<i64>();
+                    let first = step * (rows_of_tile * depth::<T>()) as i64;
+                    gathered.bulk(first).load(flat(of_a), stage.full);
+                } else {
+                    let first = [row * rows_of_tile, step * depth::<T>()];
+                    a.load(first, of_a, stage.full);
+                }
+                let of_columns = [scalar(0), column * columns, step];
+                ring.b.load(of_columns, of_b, stage.full);
+                at = ring.pipeline.commit(stage).advance();
+            }
+        }
+    }
+
+    /// Waits for the rows of other ranks: a wait for flags takes some microseconds, and this warp is ahead of the one that loads by a tile.
+    #[device]
+    fn watch(self) {
+        let mut parity = scalar(0);
+        for number in self.tiles.of_program() {
+            let [place, row, _] = self.tiles.place(number);
+            if place > 0 {
+                let block = (place - 1) * self.blocks + row;
+                self.mail.wait_all(block * self.segments, self.segments);
+                self.noted.wait(parity ^ 1);
+                self.there.arrive();
+                parity ^= 1;
+            }
+        }
+    }
+
+    /// Multiplies the rows of warpgroup `part` of all tiles.
+    #[device]
+    fn multiply<T: Operand + ResultOf<T>, E: Epilogue<T>>(
+        self,
+        part: usize,
+        ring: Ring<T>,
+        store: EpilogueStore<T>,
+        (epilogue, size, data): (E, [Scalar<i32>; 2], Data<T>),
+    ) {
+        let Rows { tile, tiles, .. } = self;
+        let [rows_of_tile, columns] = tile.shape();
+        let (mut at, mut turn) = (ring.pipeline.start(), store.start());
+        for number in tiles.of_program() {
+            let steps = || range(0, self.steps);
+            let (sums, next) = ring.sums(tile.rows_of(part), columns, steps, at);
+            at = next;
+            turn = store.fill_by(part, turn, |buffer| {
+                let [place, row, column] = tiles.place(number);
+                let finished = Finished {
+                    first: [row * rows_of_tile + part * tile.rows, column * columns],
+                    batch: self.mail.behind(place),
+                    size,
+                    turned: false,
+                    data,
+                };
+                finished.store(epilogue, sums, buffer);
+            });
+        }
+    }
+
+    /// Stores the results of all warpgroups, which take turns with their buffer.
+    #[device]
+    fn store<T: Element>(self, store: EpilogueStore<T>, c: TensorMap<T>) {
+        let Rows { tile, tiles, .. } = self;
+        let [rows_of_tile, columns] = tile.shape();
+        let mut parity = scalar(0);
+        for number in tiles.of_program() {
+            let [place, row, column] = tiles.place(number);
+            for part in 0..tile.groups {
+                let turn = store.turn(parity);
+                let row = row * rows_of_tile + part * tile.rows;
+                let at = [self.mail.behind(place), row, column * columns];
+                let _ = store.store(part, turn, c, at);
+            }
+            parity ^= 1;
+        }
+    }
+}
+
+/// What the warp that sends the rows of this rank knows beside that.
+#[derive(Clone, Copy)]
+struct Sender<T> {
+    rows: Rows,
+    /// A in pieces.
+    a: TensorMap<T>,
+    m: Scalar<i32>,
+    sent: Smem<T>,
+    pieces: Pieces,
+    gathered_of: PeerMap<T>,
+    pause: Scalar<i32>,
+}
+
+impl<T: Operand> Sender<T> {
+    /// Sends all rows to all other ranks.
+    #[device]
+    fn send(self) {
+        let Rows {
+            mail,
+            blocks,
+            segments,
+            ..
+        } = self.rows;
+        let rows_of_tile = self.rows.tile.shape()[0];
+        mail.announce();
+        let mut sent = scalar(0);
+        let items = (mail.ranks - 1) * blocks * segments;
+        for item in range(program_id(0), items).step(num_programs(0)) {
+            let (block, segment) = (item / segments, item % segments);
+            let (place, row) = (block / blocks, block % blocks * rows_of_tile);
+            let to = mail.before(place + 1);
+            mail.wait_begun(to);
+            sent += self.send_segment(to, [block, segment, row], sent);
+            mail.raise(to, item);
+        }
+    }
+
+    /// Sends what one flag stands for, and gives the number of its pieces; `sent` pieces went before.
+    #[device]
+    fn send_segment(
+        self,
+        to: Scalar<i32>,
+        [block, segment, row]: [Scalar<i32>; 3],
+        sent: Scalar<i32>,
+    ) -> Scalar<i32> {
+        let Rows { mail, steps, .. } = self.rows;
+        let rows_of_tile = self.rows.tile.shape()[0];
+        let parts = cdiv(minimum(self.m - row, rows_of_tile), PIECE_ROWS);
+        let first = segment * SEGMENT;
+        let count = minimum(steps - first, SEGMENT) * parts;
+        let load = |number: Scalar<i32>, place: Scalar<i32>, full: Mbarrier| {
+            let (step, part) = (first + number / parts, number % parts);
+            let at = [row + part * PIECE_ROWS, step * depth::<T>()];
+            full.expect(self.a.block_bytes());
+            self.a.load(at, self.sent.index(place), full);
+        };
+        let store = |number: Scalar<i32>, place: Scalar<i32>| {
+            let (step, part) = (first + number / parts, number % parts);
+            let tile = (block * steps + step) * (rows_of_tile / PIECE_ROWS) + part;
+            let at = tile.cast::<i64>() * (PIECE_ROWS * depth::<T>()) as i64;
+            let piece = flat(self.sent.index(place));
+            self.gathered_of.of(to).pointer().bulk(at).store(piece);
+        };
+        self.pieces
+            .send(mail, (sent, count), self.pause, load, store);
+        count
+    }
 }
 
 /// The bytes of a buffer in their order in shared memory.
