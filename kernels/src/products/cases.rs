@@ -568,7 +568,13 @@ fn product_pairs_bf16(case: &mut Case) -> CaseResult {
 }
 
 /// Tiles that divide what others do not; rings that wrap, several tiles of a program.
-#[case(sizes(m = [260, 65], n = [264, 104], k = [328, 776], instance = [121, 122], rivals = [0, 0]))]
+#[case(sizes(
+    m = [260, 65, 520, 300],
+    n = [264, 104, 464, 500],
+    k = [328, 776, 328, 136],
+    instance = [121, 122, 130, 130],
+    rivals = [0, 0, 0, 0]
+))]
 fn product_more_tiles_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }

@@ -106,6 +106,19 @@ of_epilogues! {
     };
 }
 
+/// By the tile whose results lie in shared memory without a swizzle: all that an epilogue may do, and ragged edges.
+#[case(sizes(m = [300, 129], n = [328, 500], k = [200, 72], instance = [130, 130], rivals = [0, 0]))]
+fn product_epilogue_without_swizzle(case: &mut Case) -> CaseResult {
+    let epilogue = Standard {
+        bias: Some(Axis::Columns),
+        has_source: true,
+        scales: [Scales::Each, Scales::Each],
+        activation: Activation::Relu,
+        ..Standard::default()
+    };
+    finished::<bf16, bf16>(case, Lies::ALONG_K, epilogue)
+}
+
 /// Of batches, each product with a source of its own.
 #[case(sizes(m = [136, 24], n = [264, 68], k = [72, 520], instance = [1, 8], rivals = [0, 0]))]
 fn product_batched_source(case: &mut Case) -> CaseResult {

@@ -105,15 +105,17 @@ impl<I: fmt::Display, E: super::epilogue::Named> fmt::Display for Form<I, E> {
     }
 }
 
-/// The widest swizzle whose rows divide rows of `columns` elements.
+/// The widest swizzle whose rows divide rows of `columns` elements, or none: 16 bytes divide every row.
 pub(crate) fn swizzle_of<T: Element>(columns: usize) -> NvmmaSwizzle {
     let bytes = columns * size_of::<T>();
     if bytes.is_multiple_of(128) {
         Nvmma::B128
     } else if bytes.is_multiple_of(64) {
         Nvmma::B64
-    } else {
+    } else if bytes.is_multiple_of(32) {
         Nvmma::B32
+    } else {
+        Nvmma::PLAIN
     }
 }
 

@@ -13,8 +13,8 @@ use super::plan::{Loose, Need};
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 use super::tiles::{
-    ANY, COPIED, FEW, MANY, MANY_LARGE, MANY_LAST, MANY_PAIRS, PRECISE, PRECISE_FEW, PRECISE_PARTS,
-    SPLIT, SPLIT_PAIRS, WAVE, WAVE_FEW, WAVE_PAIRS,
+    ANY, COPIED, FEW, MANY, MANY_BETWEEN, MANY_LARGE, MANY_LAST, MANY_PAIRS, PRECISE, PRECISE_FEW,
+    PRECISE_PARTS, SPLIT, SPLIT_PAIRS, WAVE, WAVE_FEW, WAVE_PAIRS,
 };
 
 /// A kernel of this module, by its tile.
@@ -148,6 +148,7 @@ instances! {
     WAVE_FEW by wave,
     IN_PARTS by cluster,
     TILE_LAST by cluster,
+    MANY_BETWEEN by many,
 }
 
 impl Instance {

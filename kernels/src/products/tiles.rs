@@ -117,6 +117,9 @@ pub(super) const COPIED: [(usize, usize, bool); 7] = [
 /// The tile of `dense` of which one wave holds what is two of smaller ones: 1163 x 4624 is 125 of it.
 pub(super) const MANY_LARGE: [[usize; 4]; 1] = [[2, 128, 192, 3]];
 
+/// The tile of `dense` of which 3000 x 5000 is three whole waves of 132.
+pub(crate) const MANY_BETWEEN: [[usize; 4]; 1] = [[2, 128, 152, 3]];
+
 /// The tile of `one_wave` for few rows by some 12000 columns.
 pub(super) const WAVE_FEW: [[usize; 3]; 1] = [[1, 96, 10]];
 
