@@ -356,10 +356,9 @@ pub(super) fn copied_microseconds(copied: CopiedTile, grid: [usize; 3], need: &N
     let copies = |rows: usize, unit: usize| (rows * depth) as f64 / (32 * unit) as f64;
     let step = 413.0 + 1.48 * (copies(rows, of_x) + copies(columns, of_y));
     let steps = need.steps().div_ceil(tile.ctas) as f64;
-    // Rings of narrow tiles leave room for a second CTA.
-    let shared = if columns <= 32 { 2 } else { 1 };
     let all: usize = grid.iter().product();
-    let waves = all.div_ceil(resident(tile.ctas) * shared) as f64;
+    // Rings of narrow tiles leave room for a second CTA, which takes as long as one behind the first: 144 to 464 CTAs of 64x32 by 8.
+    let waves = all.div_ceil(resident(tile.ctas)) as f64;
     let cycles = waves * (steps * step + 4550.0);
     together(cycles / 1.9e3, need.bytes() / 2.4e6 + 2.5)
 }

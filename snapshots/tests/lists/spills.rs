@@ -26,7 +26,7 @@ const SPILLS: &[(&str, u32, &str)] = &[
     ("ring_attention-bf16-64-64-3-128-false-true", 108, "In the warps that load and send: consumers need all of their 160 registers."),
     ("ring_attention-bf16-64-64-3-128-true-true", 228, "In the warps that load and send: consumers need all of their 160 registers."),
     ("two_shot-bf16-16-8x16x2", 196, "Addresses and counts of chunks, a few a turn."),
-    ("weight_only_many-bf16-bf16-Standard-2x256x5-int4_of_128-alpha-scales_of_a-scales_of_b-bias-source-relu", 280, "Open."),
+    ("weight_only_many-bf16-bf16-Standard-2x256x5-int4_of_128-alpha-scales_of_a-scales_of_b-bias-source-relu", 280, "In the epilogue of a tile, none within a step."),
 ];
 
 /// The number in front of `bytes spilled`.
