@@ -114,7 +114,7 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
         .main(|| multiply(0))
         .workers(1..tile.groups, Warps(4).registers(of_consumers), multiply)
         .worker(Warps(1).registers(of_others), || {
-            rows.load(ring, a, gathered)
+            rows.load(ring, a, gathered);
         })
         .worker(Warps(1).registers(of_others), || rows.store(epilogue, c))
         .worker(Warps(1).registers(of_others), || rows.watch())

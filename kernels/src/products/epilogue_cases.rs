@@ -114,7 +114,6 @@ fn product_epilogue_without_swizzle(case: &mut Case) -> CaseResult {
         has_source: true,
         scales: [Scales::Each, Scales::Each],
         activation: Activation::Relu,
-        ..Standard::default()
     };
     finished::<bf16, bf16>(case, Lies::ALONG_K, epilogue)
 }
