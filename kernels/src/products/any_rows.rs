@@ -45,10 +45,12 @@ impl AnyTile {
         [self.groups * INSTRUCTION_ROWS, self.columns]
     }
 
-    /// CTAs that share a multiprocessor: as many as have registers for what they load beside their sums.
+    /// CTAs that share a multiprocessor: as many as have registers for what they load beside their sums. Elements that are loaded one by one take twice the registers.
     pub(super) fn resident(self) -> usize {
+        let goes_one_by_one = self.units[..2].contains(&1) && self.depth == DEEP;
         match (self.groups, self.columns) {
             (1, 128..) => 3,
+            (1, 64) if goes_one_by_one => 3,
             (groups, _) => 4 / groups,
         }
     }

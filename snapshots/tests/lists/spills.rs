@@ -8,9 +8,8 @@ use super::{at, read};
 /// The snapshots that spill, the bytes of stores and loads, and why.
 #[rustfmt::skip]
 const SPILLS: &[(&str, u32, &str)] = &[
-    ("any_rows-bf16-bf16-Plain-1x128-2-8-8-a_along_m-b_along_n", 316, "Open."),
-    ("any_rows-bf16-bf16-Plain-2x128-2-2-1", 348, "Open."),
-    ("any_rows-f16-f32-Plain-1x64-2-1-1-b_along_n", 104, "Open."),
+    ("any_rows-bf16-bf16-Plain-1x128-2-8-8-a_along_m-b_along_n", 316, "What a step loads: two CTAs, which would not, are slower at five steps (bench/results/products.md)."),
+    ("any_rows-bf16-bf16-Plain-2x128-2-2-1", 348, "What a step loads: one CTA, which would not, is slower at five steps (bench/results/products.md)."),
     ("backward-bf16-128-128-false-Dropped-Plain", 104, "One load of a masked step, the others outside the steps."),
     ("backward-bf16-256-256-false-Dropped-Plain", 36, "Outside the steps: once a CTA or a query head."),
     ("backward-bf16-256-256-false-Plain", 80, "Outside the steps: once a query head or a loop."),
@@ -22,7 +21,6 @@ const SPILLS: &[(&str, u32, &str)] = &[
     ("forward_blocks-bf16-256-256-64-false-Plain", 128, "Values of a tile, none within a step (bench/results/attention.md)."),
     ("forward_masked-bf16-256-256-2-64-false-1-Plain", 24, "Stored once a CTA, loaded once a tile."),
     ("one_shot-bf16-16-true-8x16x2", 48, "Addresses, a few a chunk."),
-    ("repack-bf16-1-1", 72, "Open."),
     ("ring_attention-bf16-64-64-3-128-false-true", 108, "In the warps that load and send: consumers need all of their 160 registers."),
     ("ring_attention-bf16-64-64-3-128-true-true", 228, "In the warps that load and send: consumers need all of their 160 registers."),
     ("two_shot-bf16-16-8x16x2", 196, "Addresses and counts of chunks, a few a turn."),
