@@ -7,8 +7,6 @@ use ptx::Type;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a device may do with memory of another one.
@@ -66,8 +64,6 @@ impl Member {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     pub(crate) windows: Windows,
-    /// Changes of global memory of any device so far.
-    changes: AtomicU64,
     shared: Mutex<Shared>,
 }
 
@@ -77,6 +73,8 @@ struct Shared {
     in_flight: BTreeMap<u16, VecDeque<RemoteWrite>>,
     /// By address, who last wrote it by strong operations.
     writers: BTreeMap<u64, SmallVec<[Writer; 2]>>,
+    /// Changes of global memory of any device so far.
+    changes: u64,
 }
 
 /// A write of an element to memory of another device that has not arrived there.
@@ -133,11 +131,11 @@ impl Peers {
 
     /// Global memory has changed.
     pub(crate) fn changed(&self) {
-        self.changes.fetch_add(1, Relaxed);
+        self.shared().changes += 1;
     }
 
     pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Relaxed)
+        self.shared().changes
     }
 
     /// A strong write of an address.
