@@ -71,7 +71,7 @@ def ours(folder, problem, workspace, stem=None, is_planned=True):
     batch, queries, heads = len(problem.lengths), problem.queries, problem.heads
     rows = queries * heads
     tiles = -(-rows // ROWS)
-    parts = max(1, SMS // tiles)
+    parts = max(1, min(SMS // tiles, batch * -(-problem.row // 2)))
     sums, lse_of_pieces = workspace
     assert sums.numel() >= (parts + batch - 1) * rows * VALUES
     numbers = {"batch": batch, "heads": heads, "queries": queries, "row_order": [heads, 1], "table_row": problem.row, "parts": parts, "begins_early": int(not stem.endswith("true")), "page_stride": PAGE * DEPTH,

@@ -228,7 +228,7 @@ impl Attention {
         self.kernel::<T, _>("decode_latent", usize::from(is_ahead), &instance)
     }
 
-    /// Parts of the grid of a call.
+    /// Parts of the grid of a call: no more than there are steps, since what a part without one has would only be merged.
     pub(super) fn latent_parts<T: Operand>(
         &self,
         cache: &LatentCache<'_, T>,
@@ -236,7 +236,7 @@ impl Attention {
     ) -> Result<usize> {
         let kernel = self.latent_kernel(cache, shape)?;
         let resident = self.programs(&kernel, usize::from(u16::MAX))?;
-        Ok((resident / shape.row_tiles()).max(1))
+        Ok((resident / shape.row_tiles()).min(shape.steps()).max(1))
     }
 
     fn launch_latent<T: Operand>(&self, call: &Call<'_, T>) -> Result<()> {
@@ -316,7 +316,7 @@ impl Attention {
 /// Whether a call has so many steps that `AHEAD` is faster: from 8 steps in each of 132 CTAs on, where CTAs share the cache, whose pages are contiguous.
 pub(super) fn is_ahead<T: DeviceElement>(shape: PlanShape, rows: &View<'_, T>) -> bool {
     let row_tiles = shape.row_tiles();
-    let steps = shape.batch * (shape.pages * PAGE).div_ceil(STEP) * row_tiles;
+    let steps = shape.steps() * row_tiles;
     row_tiles > 1 && steps >= 8 * 132 && rows.place().strides[2] == DEPTHS[0]
 }
 

@@ -4,7 +4,9 @@ use tilekit::prelude::*;
 
 use super::call::{LatentCache, is_ahead};
 use super::check::{check_plan, check_planned};
+use super::deal::STEP;
 use super::plan::{check_latent_plan, plan_latent, plan_numbers};
+use super::shape::PAGE;
 use crate::attention::call::Attention;
 use crate::attention::decode::table::instance;
 use crate::attention::error::Result;
@@ -33,6 +35,11 @@ impl PlanShape {
     /// Tiles of a sequence's rows.
     pub(super) fn row_tiles(self) -> usize {
         (self.heads * self.queries).div_ceil(ROWS)
+    }
+
+    /// Steps along the keys for which all sequences have room.
+    pub(super) fn steps(self) -> usize {
+        self.batch * (self.pages * PAGE).div_ceil(STEP)
     }
 }
 
