@@ -16,7 +16,7 @@ use crate::parallel::mail::{Mail, Mailbox};
 fn registers(groups: usize, values: usize) -> [u32; 2] {
     match (groups, values) {
         (3, _) => [160, 32],
-        (_, ..129) => [224, 56],
+        (_, ..=128) => [224, 56],
         _ => [232, 40],
     }
 }
