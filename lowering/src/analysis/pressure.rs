@@ -21,11 +21,14 @@ pub struct Peak {
 /// The peak within a region, the regions inside included.
 pub fn of_region(func: &Func, region: Region) -> Peak {
     let insts = &func.region(region).insts;
-    let renamed = renamed(func, region);
+    let in_parts = taken_in_parts(func, region);
+    let renamed = renamed(func, region, &in_parts);
     let mut last_use: SecondaryMap<Value, Option<u32>> = SecondaryMap::new();
     for (at, &inst) in insts.iter().enumerate() {
         visit_tiles_used(func, inst, &mut |value| {
-            last_use[value] = Some(at as u32);
+            if !(in_parts[value] && last_use[value].is_some()) {
+                last_use[value] = Some(at as u32);
+            }
             if let Some(source) = renamed[value] {
                 last_use[source] = Some(at as u32);
             }
@@ -76,17 +79,56 @@ pub fn of_region(func: &Func, region: Region) -> Peak {
 
 /// For each tile of a region that is another one with its elements in other places, that one: both are the same registers. A
 /// conversion between threads has registers of its own while it runs, which a lower bound may leave out.
-fn renamed(func: &Func, region: Region) -> SecondaryMap<Value, Option<Value>> {
+fn renamed(
+    func: &Func,
+    region: Region,
+    in_parts: &SecondaryMap<Value, bool>,
+) -> SecondaryMap<Value, Option<Value>> {
     let mut renamed: SecondaryMap<Value, Option<Value>> = SecondaryMap::new();
     for &inst in &func.region(region).insts {
-        if let Some(moved) = func.op(inst).rules().moved_operand()
-            && let [result] = func.results(inst)
-            && is_tile(func, moved)
+        if let Some((result, moved)) = moved_tile(func, inst)
+            && !in_parts[moved]
         {
-            renamed[*result] = Some(renamed[moved].unwrap_or(moved));
+            renamed[result] = Some(renamed[moved].unwrap_or(moved));
         }
     }
     renamed
+}
+
+/// Which tiles of a region are read only by ops that take parts of them, as `slice` does, parts that have no more elements than the tile. From the first of these ops on the registers of such a tile are
+/// those of its parts, each of which is needed as long as it is used itself. A part that is taken later is left out of the bound until then.
+fn taken_in_parts(func: &Func, region: Region) -> SecondaryMap<Value, bool> {
+    let mut in_parts: SecondaryMap<Value, bool> = SecondaryMap::new();
+    let mut taken: SecondaryMap<Value, u64> = SecondaryMap::new();
+    for &inst in &func.region(region).insts {
+        let part = moved_tile(func, inst)
+            .filter(|&(result, moved)| elements(func, result) < elements(func, moved));
+        visit_tiles_used(func, inst, &mut |value| {
+            taken[value] += match part {
+                Some((result, moved)) if moved == value => elements(func, result),
+                _ => u64::from(u32::MAX),
+            };
+            in_parts[value] = taken[value] <= elements(func, value);
+        });
+    }
+    in_parts
+}
+
+/// The result of an op that moves elements of a tile, and that tile.
+fn moved_tile(func: &Func, inst: Inst) -> Option<(Value, Value)> {
+    let moved = func.op(inst).rules().moved_operand()?;
+    let [result] = func.results(inst) else {
+        return None;
+    };
+    is_tile(func, moved).then_some((*result, moved))
+}
+
+/// How many elements a tile has.
+fn elements(func: &Func, value: Value) -> u64 {
+    match func.ty(value) {
+        Type::Tensor(t) | Type::InFlight(t) => t.shape.iter().map(|&n| n as u64).product(),
+        _ => 0,
+    }
 }
 
 /// What elementwise ops of a region make for no others than elementwise ops of the region, with no loop or branch between.
@@ -171,7 +213,7 @@ mod tests {
     fn check(body: &str, registers: u32, at: &str) {
         let lines: Vec<String> = body.lines().map(|l| format!("  {}\n", l.trim())).collect();
         let func = read(&format!(
-            "#b = Blocked([4], [32], [4], [0])\n#c = Blocked([4, 1], [32, 1], [4, 1], [1, 0])\n#s = Slice(1, Blocked([4, 1], [32, 1], [4, 1], [1, 0]))\nkernel @k(%x: ptr<f32>, %n: i32) warps(4) stage(resolved) {{\n{}  return\n}}\n",
+            "#b = Blocked([4], [32], [4], [0])\n#p = Blocked([4, 4], [32, 1], [4, 1], [1, 0])\n#c = Blocked([4, 1], [32, 1], [4, 1], [1, 0])\n#s = Slice(1, Blocked([4, 1], [32, 1], [4, 1], [1, 0]))\nkernel @k(%x: ptr<f32>, %n: i32) warps(4) stage(resolved) {{\n{}  return\n}}\n",
             lines.concat()
         ));
         let peak = of_region(&func, func.body);
@@ -214,6 +256,35 @@ mod tests {
             print [%r] {prefix=\"r\"}
             print [%a] {prefix=\"a\"}",
             4,
+            "a",
+        );
+    }
+
+    /// While the powers of the first half of %a are computed, the second half is needed: 8 registers each, not 16 and 8.
+    #[test]
+    fn a_tile_that_is_read_in_parts_is_needed_part_by_part() {
+        check(
+            "%v = constant {value=1.0} : tensor<512x4xf32, #p>
+            %a = unary %v {op=exp2} : tensor<512x4xf32, #p>
+            %f = slice %a {axis=1, start=0, length=2} : tensor<512x2xf32, #p>
+            %s = slice %a {axis=1, start=2, length=2} : tensor<512x2xf32, #p>
+            %y = unary %f {op=exp2} : tensor<512x2xf32, #p>
+            print [%y] {prefix=\"y\"}
+            print [%s] {prefix=\"s\"}",
+            16,
+            "a",
+        );
+        // Both parts are half of the same registers here, and %a is counted until the second has been read.
+        check(
+            "%v = constant {value=1.0} : tensor<512x4xf32, #p>
+            %a = unary %v {op=exp2} : tensor<512x4xf32, #p>
+            %f = slice %a {axis=1, start=0, length=2} : tensor<512x2xf32, #p>
+            %s = slice %a {axis=1, start=0, length=2} : tensor<512x2xf32, #p>
+            %t = slice %a {axis=1, start=2, length=2} : tensor<512x2xf32, #p>
+            print [%f] {prefix=\"f\"}
+            print [%s] {prefix=\"s\"}
+            print [%t] {prefix=\"t\"}",
+            16,
             "a",
         );
     }
