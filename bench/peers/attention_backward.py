@@ -28,7 +28,7 @@ from manifest import launch_spec
 SHAPES = ((128, 128, 16, 16384), (128, 128, 64, 4096), (128, 128, 128, 2048), (64, 64, 32, 16384), (64, 64, 128, 4096), (96, 96, 16, 16384),
           (192, 128, 16, 16384), (256, 256, 8, 16384), (256, 256, 32, 4096))
 GROUPS = 2
-SECTION_BYTES, MOST_HEADS = 32 << 20, 8
+SECTION_BYTES, MOST_HEADS, SMS = 32 << 20, 8, 132
 # Further than any key is.
 FAR = 1 << 29
 
@@ -36,7 +36,8 @@ FAR = 1 << 29
 def sections(heads, tokens, depth, values, keys, causal, is_ordered):
     """Heads of a section, and blocks of keys that one has begun when the next one begins, as kernels/src/attention/backward/sections.rs has them."""
     blocks = -(-tokens // keys)
-    most = max(1, min(MOST_HEADS, heads, SECTION_BYTES // (tokens * (2 * (depth + values) + 4 * depth))))
+    most_heads = min(MOST_HEADS, -(-SMS // blocks)) if is_ordered and causal and depth == 256 else MOST_HEADS
+    most = max(1, min(most_heads, heads, SECTION_BYTES // (tokens * (2 * (depth + values) + 4 * depth))))
     return most if is_ordered or causal else 1, -(-blocks // 2) if is_ordered and causal else blocks
 
 

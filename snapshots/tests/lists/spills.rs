@@ -10,11 +10,10 @@ use super::{at, read};
 const SPILLS: &[(&str, u32, &str)] = &[
     ("any_rows-bf16-bf16-Plain-1x128-2-8-8-a_along_m-b_along_n", 316, "What a step loads: two CTAs, which would not, are slower at five steps (bench/results/products.md)."),
     ("any_rows-bf16-bf16-Plain-2x128-2-2-1", 348, "What a step loads: one CTA, which would not, is slower at five steps (bench/results/products.md)."),
-    ("backward-bf16-128-128-false-Dropped-Plain", 104, "One load of a masked step, the others outside the steps."),
+    ("backward-bf16-128-128-false-Dropped-Plain", 136, "Outside the steps: once a CTA, a query head or a loop."),
     ("backward-bf16-256-256-false-Dropped-Plain", 36, "Outside the steps: once a CTA or a query head."),
     ("backward-bf16-256-256-false-Plain", 80, "Outside the steps: once a query head or a loop."),
     ("backward-bf16-256-256-true-Plain", 136, "Outside the steps: once a query head or a loop."),
-    ("backward_blocks-bf16-128-128-false-Softcap", 16, "A bound of a key, loaded once in a masked step: derivatives of scores leave no register for it."),
     ("decode_latent-bf16-false", 16, "In front of the first barrier."),
     ("decode_latent-bf16-true", 752, "Loads ahead are worth 2 to 3 % (bench/results/attention.md)."),
     ("decode_latent-f16-false", 16, "In front of the first barrier."),

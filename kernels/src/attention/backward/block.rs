@@ -70,7 +70,7 @@ impl<T: Element> Tiles<T> {
         let p_stages = if divides_columns(depth) { STAGES } else { 1 };
         let p = has_query_rows(depth).then(|| of_scores(p_stages));
         let of_dq = |_| Terms::alloc(depth, queries, is_ordered);
-        let dq = has_adders(depth, is_ordered).then(|| [0, 1].map(of_dq));
+        let dq = has_adders(depth).then(|| [0, 1].map(of_dq));
         let turns = (is_ordered && dq.is_none()).then(|| [0, 1].map(|_| Turn::alloc()));
         let both = NamedBarrier::new(GROUPS * 128);
         Tiles {

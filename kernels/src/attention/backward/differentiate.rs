@@ -11,11 +11,11 @@ use super::walk::Walk;
 use crate::attention::dropout::Drops;
 use crate::attention::modifier::Modifier;
 
-/// Registers of a consumer thread, and of a thread that loads, adds or keeps turns, which would spill with 24 where sums are ordered.
+/// Registers of a consumer thread, and of a thread that loads, adds or keeps turns, which would spill with 24 at the other depths where sums are ordered.
 fn registers(depth: usize, keeps_turns_of_lists: bool) -> [u32; 2] {
     match depth {
         256 if keeps_turns_of_lists => [232, 40],
-        128 | 256 => [240, 24],
+        64 | 128 | 256 => [240, 24],
         _ => [232, 40],
     }
 }
@@ -86,8 +86,8 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, o
         block.store(of.gradients[0], k_rows, of_dk);
         tma_store_wait_read(0);
     };
-    let [of_consumers, of_producer] =
-        registers(depths[0], !W::HAS_TWO_EDGES && tiles.turns.is_some());
+    let keeps_turns_of_lists = !W::HAS_TWO_EDGES && tiles.turns.is_some();
+    let [of_consumers, of_producer] = registers(depths[0], keeps_turns_of_lists);
     let parts = warp_specialize()
         .registers(of_consumers)
         .main(|| differentiate(0))

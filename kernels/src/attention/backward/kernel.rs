@@ -4,16 +4,16 @@
 //! dS = P ∘ (dO · Vᵀ - δ) ∘ f', dK = scale · dSᵀ · Q and dQ = scale · dS · K. A CTA owns a block of keys and loops over the blocks of
 //! queries that see them, so that dK and dV stay in registers. Up to depth 128 scores are computed transposed: then P and dS are in registers in the layout
 //! of operand A of `wgmma` (`step_by_keys.rs`). Beyond, rows of scores are queries, and dK and dV are computed transposed, so that a block may have 96 or 80 keys (`step_by_queries.rs`). Many CTAs contribute to each block
-//! of dQ, which is accumulated in f32 in global memory. From depth 96 on, a warp for each warpgroup adds its terms from
+//! of dQ, which is accumulated in f32 in global memory. A warp for each warpgroup adds its terms from
 //! shared memory, by bulk copies, so that consumers have registers for the rest; at depth 256, for whose terms shared memory has no place,
-//! and at depth 64, where it is faster, consumers add from their registers.
+//! consumers add from their registers.
 //!
 //! Atomic additions come in any order, so the last bits of dQ vary between runs. If `ORDERED`, each block of dQ has a counter of the terms it
 //! has, and a CTA adds its own after those of all preceding blocks of keys. It takes its block of keys by a ticket, and tickets of a head follow the order of its terms, in whatever order heads take
 //! turns (`sections.rs`). So a CTA waits only for CTAs with lower tickets, which have begun, and of those that run, the one with the lowest ticket waits for none: there is no deadlock, however many CTAs
 //! are resident. A head's CTAs visit blocks of queries in descending order then: with a causal mask, too,
 //! all of them begin at the same block, follow at a distance of a few blocks, and wait once. Or, with a mask at depth 192, in ascending order, those of the last block of keys first, and none waits (`sections.rs`). The warps
-//! that add wait until terms are added, so that consumers only wait for their buffer (`terms.rs`); they do so at depth 64, too. Where shared memory has no place for
+//! that add wait until terms are added, so that consumers only wait for their buffer (`terms.rs`). Where shared memory has no place for
 //! terms, consumers add from their registers, and a warp for each warpgroup waits for its turn and counts what has been added (`turns.rs`).
 
 use std::marker::PhantomData;

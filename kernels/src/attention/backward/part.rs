@@ -25,6 +25,11 @@ pub(super) const fn queries_of(depth: usize, is_crowded: bool) -> usize {
     }
 }
 
+/// Whether a step has the queries of both warpgroups' rows, by [`queries_of`].
+pub(super) const fn has_wide_steps(queries: usize) -> bool {
+    queries > ROWS
+}
+
 /// Blocks of `block` queries of a head that have rows in the workspace: each of several sequences begins a block of its own.
 pub(super) fn block_stride(
     block: usize,
@@ -57,17 +62,16 @@ pub(super) const fn has_query_rows(depth: usize) -> bool {
 /// The rows and columns of a block of dQ of so many queries that warpgroup `group` computes, `[ROWS, columns]`.
 pub(super) fn half_of_dq(group: usize, depth: usize, queries: usize) -> [Range<usize>; 2] {
     let share = |all: usize| group * all / GROUPS..(group + 1) * all / GROUPS;
-    if queries > ROWS {
+    if has_wide_steps(queries) {
         [share(queries), 0..depth]
     } else {
         [0..ROWS, share(depth)]
     }
 }
 
-/// Whether warps of their own add terms of dQ, from shared memory, and order them: at depth 256 there is no place for the terms. Elsewhere consumers add from their
-/// registers, which is faster only where a block has few columns.
-pub(super) fn has_adders(depth: usize, is_ordered: bool) -> bool {
-    (is_ordered || depth > 64) && depth < 256
+/// Whether warps of their own add terms of dQ, from shared memory, and order them: at depth 256 there is no place for the terms.
+pub(super) fn has_adders(depth: usize) -> bool {
+    depth < 256
 }
 
 /// Keys of a block. Beyond depth 128 they are as many as dK, dV and scores of half of them fit into the registers of a warpgroup: each block adds terms of its own to dQ in L2, which limits

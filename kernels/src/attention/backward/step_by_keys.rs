@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::block::STAGES;
 use super::consumer::{At, Consumer, Sums};
-use super::part::{GROUPS, half_of_dq};
+use super::part::{GROUPS, half_of_dq, has_wide_steps};
 use super::walk::Walk;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::Modifier;
@@ -44,7 +44,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let dp = scores().mma(v_rows, dout_tile.transpose());
         let load = |line: Smem<f32>| line.load(Slice::new(0, of_scores.clone())).expand_dims(0);
         // Scores of many queries leave no registers for their sums, which are loaded when the scores are there.
-        let early_sum = (queries <= ROWS).then(|| load(sum_line));
+        let early_sum = (!has_wide_steps(queries)).then(|| load(sum_line));
         let place = block
             .walk
             .keys()
@@ -68,9 +68,10 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let ds = self.gradient_of_scores(signed, dp, load(delta_line), slopes);
         let ds_tile = tiles.ds.index(stage);
         let ds = operand(ds, self.depths[0]);
+        // dS is stored before the product of dV begins, and the fence behind that waits for the stores: the other warpgroup's dQ waits for them.
+        ds_tile.slice(0, mine).store(ds);
         // P becomes an operand when dS has been computed, so that its registers are not needed twice.
         let sum_dv = sum_dv.mma(operand(self.kept(signed), self.depths[1]), dout_tile);
-        ds_tile.slice(0, mine).store(ds);
         fence_async_shared();
         tiles.both.sync();
         // dQ comes first: it is added while the product of dK is in flight.

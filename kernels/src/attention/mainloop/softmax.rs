@@ -80,12 +80,15 @@ fn offset(max: Tensor<f32>, log2_scale: Scalar<f32>, shift: f32) -> Tensor<f32> 
     if shift == 0.0 { least } else { least + shift }
 }
 
-/// 2 to the power of each element, a quarter of them on the FMA pipes by a polynomial whose relative error is 2^-9.2; e4m3 rounds by 2^-4. The
+/// The degree of the polynomial by which P is computed that is rounded to e4m3: its relative error is 2^-9.2, and e4m3 rounds by 2^-4.
+const DEGREE_OF_E4M3: usize = 2;
+
+/// 2 to the power of each element, a quarter of them on the FMA pipes by a polynomial, where what is below 2^-125 becomes that. The
 /// four quarters of a group of columns are neighbours, so that ptxas interleaves them.
-fn exp2_by_quarters(x: Tensor<f32>) -> Tensor<f32> {
+pub(in crate::attention) fn exp2_by_quarters<const DEGREE: usize>(x: Tensor<f32>) -> Tensor<f32> {
     let of_group = |group: Tensor<f32>| {
         let [a, b, c, d] = group.chunks::<4>(1);
-        cat([a.exp2(), b.exp2(), c.exp2(), d.exp2_fma::<2>()], 1)
+        cat([a.exp2(), b.exp2(), c.exp2(), d.exp2_fma::<DEGREE>()], 1)
     };
     cat(x.chunks::<4>(1).map(of_group), 1)
 }
@@ -231,7 +234,7 @@ impl Softmax {
         let least = offset(self.max, self.log2_scale, self.shift);
         let exponents = fma(scores, self.log2_scale, least);
         let powers = if self.shares_fma {
-            exp2_by_quarters(exponents)
+            exp2_by_quarters::<DEGREE_OF_E4M3>(exponents)
         } else {
             exponents.exp2()
         };
