@@ -26,7 +26,7 @@ from manifest import launch_spec
 SHAPES = ((128, 16, 16384), (128, 64, 4096), (128, 128, 2048), (64, 32, 16384), (64, 128, 4096), (256, 8, 16384))
 # Consumer warpgroups, keys of a block, turns.
 INSTANCES = {(128, False): ((2, 176, "true"),), (128, True): ((2, 128, "true"),), (64, False): ((3, 128, "true"),), (64, True): ((3, 128, "true"),),
-             (256, False): ((2, 80, "false"),), (256, True): ((2, 64, "false"), (2, 80, "false"))}
+             (256, False): ((2, 80, "false"),), (256, True): ((2, 64, "false"),)}
 L2_OF_SECTION = 32 << 20
 
 

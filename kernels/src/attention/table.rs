@@ -76,7 +76,7 @@ macro_rules! operands {
                     128, 2, 176, false, true;
                     128, 2, 128, true, true;
                     256, 2, 80, false, false;
-                    256, 2, 80, true, false;
+                    256, 2, 64, true, false;
                 }
             }
         }

@@ -147,7 +147,7 @@ cases! {
     forward_128_causal: bf16, 128, 2, 128, true, true, Normal;
     forward_128_f16: f16, 128, 2, 176, false, true, Normal;
     forward_256: bf16, 256, 2, 80, false, false, Normal;
-    forward_256_causal: bf16, 256, 2, 80, true, false, Normal;
+    forward_256_causal: bf16, 256, 2, 64, true, false, Normal;
 }
 
 // Rows that keep their maxima and rows that may not, each warpgroup by itself.

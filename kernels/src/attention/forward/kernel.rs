@@ -44,7 +44,7 @@ pub fn reset(counter: Ptr<i32>) {
     <bf16, 128, 2, 128, true, true>,
     <f16, 128, 2, 176, false, true>,
     <bf16, 256, 2, 80, false, false>,
-    <bf16, 256, 2, 80, true, false>
+    <bf16, 256, 2, 64, true, false>
 ), signature(
     q: [heads, tokens, D],
     k: [kv_heads, tokens, D],
