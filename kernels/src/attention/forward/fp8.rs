@@ -76,8 +76,9 @@ pub fn forward_fp8<
         turns: TURNS,
         is_lazy: true,
         is_triple: true,
-        // At this depth ex2 takes twice as long as the products.
-        exponentials: if D == 64 {
+        // At depth 64 ex2 takes twice as long as the products, and at 128 the diagonal has scores that no product needs. Full blocks of depth 128 lose in single launches what they gain back to back
+        // (bench/results/attention.md, "Exponentials of e4m3 on the FMA pipes").
+        exponentials: if D == 64 || (D == 128 && CAUSAL) {
             Exponentials::QuarterOnFma
         } else {
             Exponentials::Special
