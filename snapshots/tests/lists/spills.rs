@@ -20,6 +20,8 @@ const SPILLS: &[(&str, u32, &str)] = &[
     ("forward_blocks-bf16-256-256-64-false-Plain", 128, "Values of a tile, none within a step (bench/results/attention.md)."),
     ("forward_masked-bf16-256-256-2-64-false-1-Plain", 24, "Stored once a CTA, loaded once a tile."),
     ("one_shot-bf16-16-true-8x16x2", 48, "Addresses and counts: six loads and stores in a turn of 2300 instructions."),
+    ("ring_attention-bf16-256-256-2-64-false-false", 252, "Once a tile, and in the warp that loads and sends: 24 or 56 registers for it take more."),
+    ("ring_attention-bf16-256-256-2-64-true-false", 444, "Once a tile, and in the warp that loads and sends: 24 or 56 registers for it take more."),
     ("ring_attention-bf16-64-64-3-128-false-true", 108, "In the warps that load and send: consumers need all of their 160 registers."),
     ("ring_attention-bf16-64-64-3-128-true-true", 228, "In the warps that load and send: consumers need all of their 160 registers."),
     ("two_shot-bf16-16-8x16x2", 196, "Addresses and counts: some 40 loads and stores in a turn of 4200 instructions."),

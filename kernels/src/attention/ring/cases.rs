@@ -290,4 +290,7 @@ cases! {
         heads [2, 2, 1, 1], kv_heads [2, 1, 1, 1], ctas [3, 2, 1, 2], launches [2, 1, 1, 1], together [1, 1, 1, 1];
     ring_128: bf16, [128, 128, 2, 176, false, true], 1, ranks [2], tokens [200], batch [1], heads [1], kv_heads [1], ctas [2], launches [1], together [1];
     ring_128_zigzag: bf16, [128, 128, 2, 128, true, true], 2, ranks [2], tokens [300], batch [1], heads [1], kv_heads [1], ctas [2], launches [1], together [1];
+    ring_192_zigzag: bf16, [192, 128, 2, 96, true, true], 2, ranks [2], tokens [300], batch [1], heads [1], kv_heads [1], ctas [2], launches [1], together [1];
+    ring_256: bf16, [256, 256, 2, 64, false, false], 1, ranks [2], tokens [300], batch [1], heads [1], kv_heads [1], ctas [1], launches [1], together [1];
+    ring_256_zigzag: bf16, [256, 256, 2, 64, true, false], 2, ranks [2], tokens [300], batch [1], heads [1], kv_heads [1], ctas [2], launches [1], together [1];
 }
