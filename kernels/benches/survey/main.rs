@@ -10,6 +10,7 @@
 //! `C[M, N] = A[M, K] · B[N, K]ᵀ`, all packed, by `Products::multiply_into`: what a program calls, copies of operands among it where rows have odd pitches. Its instance is that which `Dispatch` chooses.
 //! Beside it run the first three candidates of cublasLt's heuristic, interleaved in one process, and with `--beside N` as many of the instances that the model says are the fastest.
 //! Every element of each of our results is compared with cublasLt's of f32 results, and what follows the result in memory with what was there before. `--seconds N` begins no shape after that time.
+//! With `--cublas`, `cublasGemmEx` runs beside the candidates, and ratios are to the fastest of all.
 //! Options: `--type`, `--shapes`, `--from` (the first shape), `--seed` (of other shapes), `--only`, `--beside`, `--samples` (single launches), `--rounds`, `--slice-ms`, `--seconds`, `--json`.
 //!
 //! Each row has the plan, medians in µs single and back to back, cublasLt's best candidate for each of them, its time over ours, half of what lies between the quartiles of ours, and the rate at which

@@ -10,6 +10,8 @@ use crate::shapes::{Shape, shapes};
 
 pub(crate) struct Options {
     pub(crate) is_f16: bool,
+    /// Whether cuBLAS runs beside the candidates of cublasLt.
+    pub(crate) has_cublas: bool,
     count: usize,
     from: usize,
     seed: usize,
@@ -54,6 +56,7 @@ impl Options {
         let only = after("--only").map(|text| text.split(',').map(size).collect());
         Options {
             is_f16: of_type == "f16",
+            has_cublas: words.iter().any(|word| word == "--cublas"),
             count: number("--shapes", 300),
             from: number("--from", 0),
             seed: number("--seed", 0),

@@ -1,7 +1,7 @@
 //! Memory of all shapes, and how results in it are compared.
 
 use tilekit::prelude::*;
-use tilekit::{Compiler, LoadedKernel, LtProduct};
+use tilekit::{Compiler, CublasHandle, LoadedKernel, LtProduct};
 use tilekit_kernels::products::{Error, Operand, Products, ResultOf};
 
 use crate::normal::normal;
@@ -167,6 +167,17 @@ impl<T: Operand + ResultOf<T> + Standard> Pool<T> {
     ) -> tilekit::Result<()> {
         let ([a, b, c], [of_a, of_b]) = (places.at(copy), &self.factors);
         lt.multiply(candidate, [(of_a, a), (of_b, b)], (result, c))
+    }
+
+    /// The same by cuBLAS, which chooses itself.
+    pub(crate) fn multiply_by_cublas(
+        &self,
+        cublas: &CublasHandle<'_>,
+        places: Places,
+        copy: usize,
+    ) -> tilekit::Result<()> {
+        let ([a, b, c], [of_a, of_b]) = (places.at(copy), &self.factors);
+        cublas.multiply_at(places.size, [(of_a, a), (of_b, b), (&self.c, c)], true)
     }
 
     /// Computes what results of the first copy are compared with.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use tilekit::LtProduct;
 use tilekit::case::{BenchOptions, Entrant, Series, StreamContest};
+use tilekit::{CublasHandle, LtProduct};
 use tilekit_kernels::products::instances::Instance;
 use tilekit_kernels::products::plan::Need;
 use tilekit_kernels::products::{Choice, Dispatch, Operand, Products, ResultOf};
@@ -26,7 +26,7 @@ pub(crate) struct Row {
     pub(crate) choice: Choice,
     /// Ours, then other instances of ours.
     pub(crate) ours: Vec<Entrant>,
-    /// Candidates of cublasLt.
+    /// Candidates of cublasLt, and cuBLAS where it was asked for.
     pub(crate) lt: Vec<Entrant>,
     /// Elements of results that are wrong, of each of `ours`.
     wrong: Vec<(String, i32)>,
@@ -43,7 +43,7 @@ fn best(of: &[Entrant], mode: usize) -> Option<&Entrant> {
 }
 
 impl Row {
-    /// Time of cublasLt's fastest candidate over ours, single and back to back.
+    /// Time of the fastest of `lt` over ours, single and back to back.
     pub(crate) fn ratios(&self) -> Option<[f32; 2]> {
         let ratio = |mode: usize| {
             let best = best(&self.lt, mode)?;
@@ -165,6 +165,9 @@ pub(crate) fn run<T: Operand + ResultOf<T> + Standard>(
         ..BenchOptions::default()
     };
     let lt = LtProduct::<T, T>::new(&pool.stream, shape.size).unwrap();
+    let cublas = options
+        .has_cublas
+        .then(|| CublasHandle::new(&pool.stream).unwrap());
     let mut contest = StreamContest::new(&pool.stream, timing, places.copies, LIMIT);
     for (name, products) in &ours {
         contest.add(name, |copy| pool.multiply(products, places, copy));
@@ -180,6 +183,10 @@ pub(crate) fn run<T: Operand + ResultOf<T> + Standard>(
     for candidate in (0..lt.candidates()).filter(runs) {
         let name = format!("cublasLt {} candidate {}", lt.version(), candidate + 1);
         contest.add(&name, move |copy| of_lt(candidate, copy));
+    }
+    if let Some(cublas) = &cublas {
+        let name = format!("cuBLAS {}", cublas.version());
+        contest.add(&name, |copy| pool.multiply_by_cublas(cublas, places, copy));
     }
     let mut entrants = contest.hold().unwrap().entrants;
     let lt = entrants.split_off(ours.len());

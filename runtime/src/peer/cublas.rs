@@ -183,22 +183,35 @@ impl<'s> CublasHandle<'s> {
     /// [`Error::Peer`] for buffers of other lengths or another device, for an element type that cuBLAS does not multiply, and with what cuBLAS says.
     pub fn multiply<T: DeviceElement>(
         &self,
-        [m, n, k]: [usize; 3],
-        [a, b, c]: [&Buffer<T>; 3],
+        size: [usize; 3],
+        buffers: [&Buffer<T>; 3],
         is_transposed: bool,
     ) -> Result<()> {
-        let lengths = [a.len(), b.len(), c.len()];
+        let [m, n, k] = size;
+        let lengths = buffers.map(Buffer::len);
         if lengths != [m * k, k * n, m * n] {
             return Err(failure(format!(
                 "buffers of {lengths:?} elements hold no product of {m}×{n}×{k}"
             )));
         }
-        for buffer in [a, b, c] {
-            if buffer.device() != &self.device {
-                return Err(failure("a buffer is on another device".to_owned()));
-            }
-            buffer.note_use();
-        }
+        self.multiply_at(size, buffers.map(|buffer| (buffer, 0)), is_transposed)
+    }
+
+    /// As [`multiply`](Self::multiply), of matrices that begin at these elements of their buffers.
+    ///
+    /// # Errors
+    /// Those of [`multiply`](Self::multiply), and [`Error::Peer`] for a matrix that ends outside of its buffer.
+    pub fn multiply_at<T: DeviceElement>(
+        &self,
+        [m, n, k]: [usize; 3],
+        [a, b, c]: [(&Buffer<T>, usize); 3],
+        is_transposed: bool,
+    ) -> Result<()> {
+        let places = [
+            self.address("b", b, k * n)?,
+            self.address("a", a, m * k)?,
+            self.address("c", c, m * n)?,
+        ];
         let product = ColumnMajor {
             rows: n,
             columns: m,
@@ -212,9 +225,29 @@ impl<'s> CublasHandle<'s> {
         };
         self.device.bind()?;
         let sizes = Sizes::of(&product).map_err(failure)?;
-        let places = [b.address(), a.address(), c.address()];
         let done = self.session.gemm(&sizes, &product, places);
         done.map_err(failure)
+    }
+
+    /// Where a matrix of so many elements begins.
+    fn address<T: DeviceElement>(
+        &self,
+        name: &str,
+        (buffer, offset): (&Buffer<T>, usize),
+        elements: usize,
+    ) -> Result<u64> {
+        if buffer.device() != &self.device {
+            return Err(failure(format!("{name} is on another device")));
+        }
+        let end = offset.saturating_add(elements);
+        if end > buffer.len() {
+            return Err(failure(format!(
+                "{name} ends at element {end} of a buffer of {}",
+                buffer.len()
+            )));
+        }
+        buffer.note_use();
+        Ok(buffer.address() + (offset * size_of::<T>()) as u64)
     }
 }
 
