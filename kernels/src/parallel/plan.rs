@@ -11,7 +11,6 @@ use crate::products::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use crate::products::few_tiles::FewTile;
 use crate::products::instances::Instance;
 use crate::products::plan::{MULTIPROCESSORS, Need, Plan, resident};
-use crate::products::tiles::MANY;
 
 use super::across::{SLOTS, is_in_two_steps, sent_packets};
 use super::check::Kind;
@@ -319,10 +318,20 @@ fn whole_product(tile: ManyTile, need: &Need) -> Option<Plan> {
     })
 }
 
+/// Tiles of products with a collective: warpgroups, rows of each, columns, stages.
+const TILES: [[usize; 4]; 6] = [
+    [2, 64, 256, 4],
+    [3, 64, 192, 3],
+    [2, 128, 160, 3],
+    [2, 64, 192, 4],
+    [3, 64, 176, 3],
+    [2, 64, 128, 6],
+];
+
 impl Planned {
     /// Of the tiles that fit, that with the least time by the model of products.
     pub(super) fn best(kind: Kind, need: &Need, multiprocessors: usize) -> Planned {
-        let tiles = MANY.into_iter().filter_map(|tile| kind.fitted(tile));
+        let tiles = TILES.into_iter().filter_map(|tile| kind.fitted(tile));
         let plans = tiles.filter_map(|tile| Some((tile, whole_product(tile, need)?)));
         let best = plans.min_by(|(_, x), (_, y)| x.microseconds.total_cmp(&y.microseconds));
         let (tile, plan) = best.expect("tiles of 128 x 256 take operands of any order");

@@ -28,6 +28,16 @@ pub struct AnyTile {
 }
 
 impl AnyTile {
+    /// Of warpgroups and columns, for lines that begin and end anywhere.
+    pub const fn of([groups, columns]: [usize; 2]) -> Self {
+        AnyTile {
+            groups,
+            columns,
+            units: [1; 3],
+            depth: DEEP,
+        }
+    }
+
     /// Such a tile of a product with so many elements along K, whose lines have these units. Of 32 or fewer one step of 32 takes half of the loads and stores of one of 64, of which
     /// half would be zeros.
     #[must_use]

@@ -2,8 +2,8 @@
 
 use tilekit::prelude::*;
 
-use super::any_rows::{AnyTile, DEEP, any_rows};
-use super::cases::tolerance;
+use super::any_rows::{AnyTile, any_rows};
+use super::case_product::tolerance;
 use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::{Form, Side};
@@ -28,12 +28,7 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
     let c = case.output::<O>("c", [m, n]);
     let bias = case.normal::<O>("bias", [m.max(n)]);
     let scales = case.normal::<f32>("scales", [m.max(n)]);
-    let tile = AnyTile {
-        groups: case.size("groups"),
-        columns: case.size("columns"),
-        units: [1; 3],
-        depth: DEEP,
-    };
+    let tile = AnyTile::of(["groups", "columns"].map(|name| case.size(name)));
     let tile = tile.fitted([of_a[1], of_b[1], n].map(unit_of), k);
     let form = Form {
         sides,

@@ -28,71 +28,31 @@ pub struct ClusterTile {
     pub turned: bool,
 }
 
-/// Tiles that a plan chooses from, of all that fit those that the model of times says gain most over the shapes of the survey (`bench/results/products.md`).
-pub const TILES: [ClusterTile; 24] = [
-    tile([2, 2], [3, 80, 5], true),
-    tile([2, 4], [3, 80, 5], true),
-    tile([2, 4], [1, 112, 8], false),
-    tile([2, 4], [1, 96, 9], false),
-    tile([2, 4], [1, 144, 7], false),
-    tile([4, 2], [1, 96, 9], true),
-    tile([1, 1], [1, 80, 10], true),
-    tile([1, 4], [3, 48, 6], false),
-    tile([4, 1], [1, 96, 10], false),
-    tile([4, 1], [2, 32, 10], true),
-    tile([2, 2], [2, 80, 8], false),
-    tile([2, 2], [3, 112, 5], true),
-    tile([1, 8], [1, 80, 11], false),
-    tile([2, 4], [3, 96, 6], false),
-    tile([2, 4], [2, 112, 7], false),
-    tile([1, 8], [1, 64, 12], true),
-    tile([2, 4], [3, 48, 7], true),
-    tile([2, 4], [1, 80, 11], false),
-    tile([1, 4], [2, 80, 8], false),
-    tile([2, 4], [2, 80, 8], false),
-    tile([2, 4], [1, 80, 11], true),
-    tile([1, 4], [3, 32, 7], true),
-    tile([1, 8], [2, 48, 9], false),
-    tile([1, 8], [1, 48, 12], false),
-];
-
-/// Tiles of clusters that divide K besides, for few tiles of few rows with long K: of all that fit, those that gain most over random shapes by the model, and were the fastest of some when all 300 of the
-/// survey were timed by them.
-pub const IN_PARTS: [ClusterTile; 6] = [
-    tile([2, 1], [1, 96, 8], false).in_parts(4),
-    tile([2, 1], [1, 96, 8], true).in_parts(4),
-    tile([2, 2], [1, 112, 7], true).in_parts(2),
-    tile([1, 1], [1, 80, 9], false).in_parts(8),
-    tile([1, 2], [1, 80, 9], true).in_parts(4),
-    tile([1, 1], [1, 112, 7], true).in_parts(8),
-];
-
-/// A tile without parts that was the fastest of 275 x 4336 x 7464.
-pub const TILE_LAST: [ClusterTile; 1] = [tile([1, 4], [3, 80, 6], true)];
-
-/// All tiles, in the order in which cases name them.
-pub fn all_tiles() -> impl Iterator<Item = ClusterTile> {
-    TILES.into_iter().chain(IN_PARTS).chain(TILE_LAST)
-}
-
-const fn tile(
-    along: [usize; 2],
-    [groups, columns, stages]: [usize; 3],
-    turned: bool,
-) -> ClusterTile {
-    ClusterTile {
-        along,
-        parts: 1,
-        groups,
-        columns,
-        stages,
-        turned,
-    }
-}
-
 impl ClusterTile {
+    /// Of tiles of a cluster along rows and along columns, and of warpgroups, columns and stages.
+    pub const fn of(along: [usize; 2], [groups, columns, stages]: [usize; 3]) -> Self {
+        ClusterTile {
+            along,
+            parts: 1,
+            groups,
+            columns,
+            stages,
+            turned: false,
+        }
+    }
+
+    /// The same of A and B exchanged.
+    #[must_use]
+    pub const fn exchanged(self) -> Self {
+        ClusterTile {
+            turned: true,
+            ..self
+        }
+    }
+
     /// The same tile of `parts` CTAs, which share the steps along K.
-    const fn in_parts(self, parts: usize) -> Self {
+    #[must_use]
+    pub const fn in_parts(self, parts: usize) -> Self {
         ClusterTile { parts, ..self }
     }
 
@@ -316,11 +276,12 @@ fn load_share<T: Operand>(
 mod tests {
     use super::*;
     use crate::products::epilogue::{Activation, Plain, Standard};
+    use crate::products::tiles::CLUSTER;
 
     /// The first error of the tiles, compiled for operands of `T`, results of `O` and an epilogue.
     fn errors<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(epilogue: E) -> Vec<String> {
         let compiler = Compiler::default();
-        let compiled = all_tiles().map(|tile| {
+        let compiled = CLUSTER.into_iter().map(|tile| {
             let tile = tile.fitted([size_of::<T>(), size_of::<O>()]);
             let tile = tile.fitted_beside(epilogue.is_plain(), size_of::<T>());
             let form = Form::new(tile, epilogue);

@@ -2,18 +2,18 @@
 
 use tilekit::prelude::*;
 
-use super::cases::{Lies, Product};
-use super::cluster_tiles::all_tiles;
+use super::case_product::{Lies, Product};
+use super::cluster_tiles::ClusterTile;
 use super::epilogue::{Activation, Axis, Plain, Scales, Standard};
 use super::epilogue_cases::standard;
 use super::factor::{Operand, ResultOf};
-use super::instances::Instance;
+use super::instances::INSTANCES;
+use super::numbers::cluster;
 use super::plan::{Need, Plan};
 
-/// The plan of the tile of that number.
+/// The plan of the instance that the case names.
 fn plan_of(case: &Case, need: &Need) -> Plan {
-    let tile = all_tiles().nth(case.size("tile") - 1);
-    let instance = Instance::Cluster(tile.expect("a case names a tile"));
+    let instance = INSTANCES[case.size("instance") - 1];
     Plan::able(instance, need).expect("tiles of a case take its operands")
 }
 
@@ -28,7 +28,15 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
     m = [275, 156, 108, 40, 171, 392, 80, 1, 65, 171],
     n = [400, 720, 264, 776, 200, 130, 200, 1, 65, 136],
     k = [520, 840, 712, 72, 600, 1100, 776, 1, 8, 712],
-    tile = [1, 2, 3, 4, 5, 6, 7, 1, 3, 8]
+    instance = [
+        cluster(ClusterTile::of([2, 2], [3, 80, 5]).exchanged()),
+        cluster(ClusterTile::of([2, 4], [3, 80, 5]).exchanged()), cluster(ClusterTile::of([2, 4], [1, 112, 8])),
+        cluster(ClusterTile::of([2, 4], [1, 96, 9])), cluster(ClusterTile::of([2, 4], [1, 144, 7])),
+        cluster(ClusterTile::of([4, 2], [1, 96, 9]).exchanged()),
+        cluster(ClusterTile::of([1, 1], [1, 80, 10]).exchanged()),
+        cluster(ClusterTile::of([2, 2], [3, 80, 5]).exchanged()), cluster(ClusterTile::of([2, 4], [1, 112, 8])),
+        cluster(ClusterTile::of([1, 4], [3, 48, 6]))
+    ]
 ))]
 fn product_clusters_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)
@@ -39,7 +47,17 @@ fn product_clusters_bf16(case: &mut Case) -> CaseResult {
     m = [260, 40, 136, 130, 70, 200, 130, 65, 200, 72, 136, 140, 90, 30, 130, 33],
     n = [100, 264, 168, 264, 328, 200, 264, 136, 264, 168, 168, 200, 264, 264, 200, 264],
     k = [712, 712, 600, 400, 776, 456, 520, 840, 520, 776, 584, 600, 776, 520, 648, 840],
-    tile = [9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24]
+    instance = [
+        cluster(ClusterTile::of([4, 1], [1, 96, 10])), cluster(ClusterTile::of([4, 1], [2, 32, 10]).exchanged()),
+        cluster(ClusterTile::of([2, 2], [2, 80, 8])), cluster(ClusterTile::of([2, 2], [3, 112, 5]).exchanged()),
+        cluster(ClusterTile::of([1, 8], [1, 80, 11])), cluster(ClusterTile::of([2, 4], [3, 96, 6])),
+        cluster(ClusterTile::of([2, 4], [2, 112, 7])), cluster(ClusterTile::of([1, 8], [1, 64, 12]).exchanged()),
+        cluster(ClusterTile::of([2, 4], [3, 48, 7]).exchanged()), cluster(ClusterTile::of([2, 4], [1, 80, 11])),
+        cluster(ClusterTile::of([1, 4], [2, 80, 8])), cluster(ClusterTile::of([2, 4], [2, 80, 8])),
+        cluster(ClusterTile::of([2, 4], [1, 80, 11]).exchanged()),
+        cluster(ClusterTile::of([1, 4], [3, 32, 7]).exchanged()), cluster(ClusterTile::of([1, 8], [2, 48, 9])),
+        cluster(ClusterTile::of([1, 8], [1, 48, 12]))
+    ]
 ))]
 fn product_more_clusters_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)
@@ -50,35 +68,53 @@ fn product_more_clusters_bf16(case: &mut Case) -> CaseResult {
     m = [136, 100, 200, 393, 88, 100, 90],
     n = [104, 200, 136, 88, 136, 72, 392],
     k = [1224, 520, 1224, 1736, 520, 72, 520],
-    tile = [25, 26, 27, 28, 29, 30, 31]
+    instance = [
+        cluster(ClusterTile::of([2, 1], [1, 96, 8]).in_parts(4)),
+        cluster(ClusterTile::of([2, 1], [1, 96, 8]).exchanged().in_parts(4)),
+        cluster(ClusterTile::of([2, 2], [1, 112, 7]).exchanged().in_parts(2)),
+        cluster(ClusterTile::of([1, 1], [1, 80, 9]).in_parts(8)),
+        cluster(ClusterTile::of([1, 2], [1, 80, 9]).exchanged().in_parts(4)),
+        cluster(ClusterTile::of([1, 1], [1, 112, 7]).exchanged().in_parts(8)),
+        cluster(ClusterTile::of([1, 4], [3, 80, 6]).exchanged())
+    ]
 ))]
 fn product_clusters_in_parts_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)
 }
 
-#[case(sizes(m = [200], n = [264], k = [328], tile = [1]))]
+#[case(sizes(m = [200], n = [264], k = [328], instance = [cluster(ClusterTile::of([2, 2], [3, 80, 5]).exchanged())]))]
 fn product_clusters_f16(case: &mut Case) -> CaseResult {
     product::<f16, f16>(case)
 }
 
 /// Other types and results of 4 bytes, by tiles that are exchanged and not.
-#[case(sizes(m = [72, 100], n = [136, 200], k = [328, 712], tile = [3, 22]))]
+#[case(sizes(
+    m = [72, 100],
+    n = [136, 200],
+    k = [328, 712],
+    instance = [cluster(ClusterTile::of([2, 4], [1, 112, 8])), cluster(ClusterTile::of([1, 4], [3, 32, 7]).exchanged())]
+))]
 fn product_clusters_i8(case: &mut Case) -> CaseResult {
     product::<i8, i32>(case)
 }
 
-#[case(sizes(m = [72], n = [136], k = [712], tile = [4]))]
+#[case(sizes(m = [72], n = [136], k = [712], instance = [cluster(ClusterTile::of([2, 4], [1, 96, 9]))]))]
 fn product_clusters_e4m3(case: &mut Case) -> CaseResult {
     product::<E4m3, bf16>(case)
 }
 
-#[case(sizes(m = [72], n = [136], k = [200], tile = [1]))]
+#[case(sizes(m = [72], n = [136], k = [200], instance = [cluster(ClusterTile::of([2, 2], [3, 80, 5]).exchanged())]))]
 fn product_clusters_tf32(case: &mut Case) -> CaseResult {
     product::<f32, f32>(case)
 }
 
 /// All that an epilogue may add.
-#[case(sizes(m = [72, 136], n = [136, 200], k = [136, 72], tile = [4, 6]))]
+#[case(sizes(
+    m = [72, 136],
+    n = [136, 200],
+    k = [136, 72],
+    instance = [cluster(ClusterTile::of([2, 4], [1, 96, 9])), cluster(ClusterTile::of([4, 2], [1, 96, 9]).exchanged())]
+))]
 fn product_clusters_finished(case: &mut Case) -> CaseResult {
     let epilogue = Standard {
         scales: [Scales::Each, Scales::Each],

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::cases::tolerance;
+use super::case_product::tolerance;
 use super::copied_tiles::{CopiedTile, copied_tiles};
 use super::epilogue::Plain;
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf};

@@ -2,10 +2,12 @@
 
 use tilekit::prelude::*;
 
-use super::cases::{ALPHA, BETA, Lies, Product, product};
+use super::case_product::{ALPHA, BETA, Lies, Product};
+use super::case_run::product;
 use super::epilogue::{Activation, Author, Axis, Place, Scales, Standard};
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
+use super::numbers::{few, few_exchanged, many};
 
 /// What [`Standard`] makes of a sum.
 pub(super) fn standard<T: Operand, O: ResultOf<T>>(
@@ -61,7 +63,10 @@ macro_rules! of_epilogues {
             m = [320, 24, 132, 72, 1],
             n = [328, 68, 136, 129, 1],
             k = [72, 520, 200, 136, 1],
-            instance = [1, 8, 35, 8, 8],
+            instance = [
+                many([2, 64, 256, 4]), few_exchanged(2, [1, 16, 8]), few(1, [2, 128, 6]),
+                few_exchanged(2, [1, 16, 8]), few_exchanged(2, [1, 16, 8])
+            ],
             rivals = [0, 0, 0, 0, 0]
         ))]
         fn $name(case: &mut Case) -> CaseResult {
@@ -107,7 +112,7 @@ of_epilogues! {
 }
 
 /// By the tile whose results lie in shared memory without a swizzle: all that an epilogue may do, and ragged edges.
-#[case(sizes(m = [300, 129], n = [328, 500], k = [200, 72], instance = [130, 130], rivals = [0, 0]))]
+#[case(sizes(m = [300, 129], n = [328, 500], k = [200, 72], instance = [many([2, 128, 152, 3]), many([2, 128, 152, 3])], rivals = [0, 0]))]
 fn product_epilogue_without_swizzle(case: &mut Case) -> CaseResult {
     let epilogue = Standard {
         bias: Some(Axis::Columns),
@@ -119,7 +124,7 @@ fn product_epilogue_without_swizzle(case: &mut Case) -> CaseResult {
 }
 
 /// Of batches, each product with a source of its own.
-#[case(sizes(m = [136, 24], n = [264, 68], k = [72, 520], instance = [1, 8], rivals = [0, 0]))]
+#[case(sizes(m = [136, 24], n = [264, 68], k = [72, 520], instance = [many([2, 64, 256, 4]), few_exchanged(2, [1, 16, 8])], rivals = [0, 0]))]
 fn product_batched_source(case: &mut Case) -> CaseResult {
     let batched = Side {
         is_mn_major: false,
@@ -137,7 +142,13 @@ fn product_batched_source(case: &mut Case) -> CaseResult {
 }
 
 /// A closure of an author's.
-#[case(sizes(m = [200, 24, 72], n = [264, 68, 129], k = [72, 520, 136], instance = [1, 8, 30], rivals = [0, 0, 0]))]
+#[case(sizes(
+    m = [200, 24, 72],
+    n = [264, 68, 129],
+    k = [72, 520, 136],
+    instance = [many([2, 64, 256, 4]), few_exchanged(2, [1, 16, 8]), few(8, [1, 64, 8])],
+    rivals = [0, 0, 0]
+))]
 fn product_author(case: &mut Case) -> CaseResult {
     let squared = |sums: Tensor<f32>, at: Place<bf16>| {
         let x = sums * 0.125 + at.bias(Axis::Columns);

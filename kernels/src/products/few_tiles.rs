@@ -25,6 +25,38 @@ pub struct FewTile {
     pub turned: bool,
 }
 
+impl FewTile {
+    /// Of warpgroups, columns and stages, by one CTA.
+    pub const fn of([groups, columns, stages]: [usize; 3]) -> Self {
+        FewTile {
+            ctas: 1,
+            groups,
+            columns,
+            stages,
+            turned: false,
+        }
+    }
+
+    /// The same of A and B exchanged.
+    #[must_use]
+    pub const fn exchanged(self) -> Self {
+        FewTile {
+            turned: true,
+            ..self
+        }
+    }
+
+    /// The same by a cluster of `ctas`, with so many stages each.
+    #[must_use]
+    pub const fn by(self, ctas: usize, stages: usize) -> Self {
+        FewTile {
+            ctas,
+            stages,
+            ..self
+        }
+    }
+}
+
 impl fmt::Display for FewTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FewTile {

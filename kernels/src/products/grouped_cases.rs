@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::cases::tolerance;
+use super::case_product::tolerance;
 use super::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use super::factor::{Operand, ResultOf, unit};
 use super::form::{Form, Side};

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::any_rows::{AnyTile, DEEP};
-use super::cluster_tiles::{ClusterTile, IN_PARTS, TILE_LAST, TILES};
+use super::any_rows::AnyTile;
+use super::cluster_tiles::ClusterTile;
 use super::copied_tiles::CopiedTile;
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;
@@ -12,10 +12,7 @@ use super::options::Precision;
 use super::plan::{Loose, Need};
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
-use super::tiles::{
-    ANY, COPIED, FEW, MANY, MANY_BETWEEN, MANY_LARGE, MANY_LAST, MANY_PAIRS, PRECISE, PRECISE_FEW,
-    PRECISE_PARTS, SPLIT, SPLIT_PAIRS, WAVE, WAVE_FEW, WAVE_PAIRS,
-};
+use super::tiles::{ANY, CLUSTER, COPIED, FEW, MANY, PRECISE, PRECISE_PARTS, SPLIT, WAVE};
 
 /// A kernel of this module, by its tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,85 +37,17 @@ pub enum Instance {
     Copied(CopiedTile),
 }
 
-const fn many(tile: [usize; 4]) -> Instance {
-    Instance::Many(ManyTile::of(tile))
-}
-
-const fn many_by_pairs(tile: [usize; 4]) -> Instance {
-    Instance::Many(ManyTile::of(tile).by_pairs())
-}
-
-const fn many_by((tile, by_pairs): ([usize; 4], bool)) -> Instance {
-    if by_pairs {
-        many_by_pairs(tile)
-    } else {
-        many(tile)
-    }
-}
-
-const fn wave([groups, columns, stages]: [usize; 3]) -> Instance {
-    Instance::Wave(ManyTile::of([groups, INSTRUCTION_ROWS, columns, stages]))
-}
-
-const fn wave_by_pairs([groups, columns, stages]: [usize; 3]) -> Instance {
-    let tile = ManyTile::of([groups, INSTRUCTION_ROWS, columns, stages]);
-    Instance::Wave(tile.by_pairs())
-}
-
-const fn few(tile: FewTile) -> Instance {
-    Instance::Few(tile)
-}
-
-const fn split(tile: [usize; 3]) -> Instance {
-    Instance::Split(SplitTile::of(tile))
-}
-
-const fn split_by_pairs(tile: [usize; 3]) -> Instance {
-    Instance::Split(SplitTile::of(tile).by_pairs())
-}
-
-const fn any([groups, columns]: [usize; 2]) -> Instance {
-    Instance::Any(AnyTile {
-        groups,
-        columns,
-        units: [1; 3],
-        depth: DEEP,
-    })
-}
-
-const fn precise((tile, in_turns): ([usize; 4], bool)) -> Instance {
-    let tile = PreciseTile::of(tile);
-    Instance::Precise(if in_turns { tile.in_turns() } else { tile })
-}
-
-const fn precise_exchanged(tile: [usize; 4]) -> Instance {
-    Instance::Precise(PreciseTile::of(tile).exchanged())
-}
-
-const fn precise_parts((tile, turned): ([usize; 4], bool)) -> Instance {
-    let tile = PreciseTile::of(tile);
-    Instance::PreciseParts(if turned { tile.exchanged() } else { tile })
-}
-
-const fn cluster(tile: ClusterTile) -> Instance {
-    Instance::Cluster(tile)
-}
-
-const fn copied((columns, ctas, turned): (usize, usize, bool)) -> Instance {
-    Instance::Copied(CopiedTile::of(columns, ctas, turned))
-}
-
 /// The instances of all tiles of these lists, one list after the other.
 macro_rules! instances {
-    ($($list:ident by $instance:ident),* $(,)?) => {
-        /// All instances, in the order in which a benchmark names them, from 1.
+    ($($list:ident by $kernel:ident),* $(,)?) => {
+        /// All instances, a kernel after the other. Cases and benchmarks count them from 1 ([`number`](Instance::number)); records of `tune` name them by their text.
         pub const INSTANCES: [Instance; 0 $(+ $list.len())*] = {
-            let mut all = [many(MANY[0]); 0 $(+ $list.len())*];
+            let mut all = [Instance::Many(MANY[0]); 0 $(+ $list.len())*];
             let mut at = 0;
             $(
                 let mut index = 0;
                 while index < $list.len() {
-                    all[at] = $instance($list[index]);
+                    all[at] = Instance::$kernel($list[index]);
                     at += 1;
                     index += 1;
                 }
@@ -128,30 +57,77 @@ macro_rules! instances {
     };
 }
 
-// New lists come last, since cases name instances by number.
 instances! {
-    MANY by many,
-    FEW by few,
-    SPLIT by split,
-    WAVE by wave,
-    ANY by any,
-    MANY_PAIRS by many_by_pairs,
-    WAVE_PAIRS by wave_by_pairs,
-    SPLIT_PAIRS by split_by_pairs,
-    PRECISE by precise,
-    TILES by cluster,
-    PRECISE_FEW by precise_exchanged,
-    PRECISE_PARTS by precise_parts,
-    MANY_LAST by many_by,
-    COPIED by copied,
-    MANY_LARGE by many,
-    WAVE_FEW by wave,
-    IN_PARTS by cluster,
-    TILE_LAST by cluster,
-    MANY_BETWEEN by many,
+    MANY by Many,
+    WAVE by Wave,
+    FEW by Few,
+    SPLIT by Split,
+    CLUSTER by Cluster,
+    COPIED by Copied,
+    ANY by Any,
+    PRECISE by Precise,
+    PRECISE_PARTS by PreciseParts,
 }
 
 impl Instance {
+    /// Its number, from 1: its place in [`INSTANCES`].
+    ///
+    /// # Panics
+    /// If it is not there: a case that names such a tile does not compile.
+    pub const fn number(self) -> usize {
+        let mut at = 0;
+        while at < INSTANCES.len() {
+            if self.is(INSTANCES[at]) {
+                return at + 1;
+            }
+            at += 1;
+        }
+        panic!("no instance has this tile")
+    }
+
+    /// Equality of constants, which `PartialEq` is not for.
+    const fn is(self, other: Instance) -> bool {
+        let (ours, others) = (self.fields(), other.fields());
+        let mut at = 0;
+        while at < ours.len() {
+            if ours[at] != others[at] {
+                return false;
+            }
+            at += 1;
+        }
+        true
+    }
+
+    /// Its kernel, and the fields of its tile by which instances of that kernel differ.
+    const fn fields(self) -> [usize; 8] {
+        match self {
+            Instance::Many(t) => [0, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0],
+            Instance::Wave(t) => [1, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0],
+            Instance::Few(t) => {
+                let turned = t.turned as usize;
+                [2, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0]
+            }
+            Instance::Split(t) => [3, t.groups, t.columns, t.stages, t.ctas, 0, 0, 0],
+            Instance::Cluster(t) => {
+                let ([x, y], turned) = (t.along, t.turned as usize);
+                [4, x, y, t.parts, t.groups, t.columns, t.stages, turned]
+            }
+            Instance::Copied(CopiedTile { tile: t, .. }) => {
+                let turned = t.turned as usize;
+                [5, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0]
+            }
+            Instance::Any(t) => [6, t.groups, t.columns, 0, 0, 0, 0, 0],
+            Instance::Precise(t) => {
+                let [turns, turned] = [t.turns as usize, t.turned as usize];
+                [7, t.groups, t.columns, t.stages, t.rests, turns, turned, 0]
+            }
+            Instance::PreciseParts(t) => {
+                let [turns, turned] = [t.turns as usize, t.turned as usize];
+                [8, t.groups, t.columns, t.stages, t.rests, turns, turned, 0]
+            }
+        }
+    }
+
     /// Whether results leave through shared memory by TMA.
     pub(super) fn stores_by_tma(self) -> bool {
         matches!(self, Instance::Many(_) | Instance::Wave(_))
@@ -280,5 +256,26 @@ impl fmt::Display for Instance {
                 write!(f, "{rows}x{columns} of rows that begin anywhere")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So no two are alike in what `number` compares.
+    #[test]
+    fn every_instance_has_the_number_of_its_place() {
+        let numbers = INSTANCES.map(Instance::number);
+        assert_eq!(numbers.to_vec(), (1..=INSTANCES.len()).collect::<Vec<_>>());
+    }
+
+    /// Records and benchmarks name instances by their text.
+    #[test]
+    fn every_instance_has_a_text_of_its_own() {
+        let mut texts = INSTANCES.map(|instance| instance.to_string()).to_vec();
+        texts.sort();
+        texts.dedup();
+        assert_eq!(texts.len(), INSTANCES.len());
     }
 }

@@ -2,10 +2,12 @@
 
 use tilekit::prelude::*;
 
-use super::cases::{Lies, Product};
+use super::case_product::{Lies, Product};
 use super::epilogue::{Activation, Axis, Plain, Scales, Standard};
 use super::epilogue_cases::standard;
 use super::form::Side;
+use super::numbers::{PLANNED, precise as by, precise_parts as by_parts};
+use super::precise::PreciseTile;
 
 /// A product that is stored as it is.
 fn precise(case: &mut Case, product: Product<f32, f32>) -> CaseResult {
@@ -19,7 +21,13 @@ fn precise(case: &mut Case, product: Product<f32, f32>) -> CaseResult {
     m = [136, 200, 65, 1, 128, 129, 64, 300, 1, 200, 65],
     n = [264, 164, 136, 160, 65, 100, 1, 36, 1, 164, 136],
     k = [200, 331, 72, 520, 232, 33, 584, 400, 1, 331, 72],
-    instance = [75, 75, 76, 76, 77, 77, 78, 78, 0, 79, 80],
+    instance = [
+        by(PreciseTile::of([2, 128, 5, 2])), by(PreciseTile::of([2, 128, 5, 2])),
+        by(PreciseTile::of([2, 160, 4, 2])), by(PreciseTile::of([2, 160, 4, 2])),
+        by(PreciseTile::of([2, 64, 6, 3])), by(PreciseTile::of([2, 64, 6, 3])),
+        by(PreciseTile::of([2, 32, 8, 4])), by(PreciseTile::of([2, 32, 8, 4])), PLANNED,
+        by(PreciseTile::of([2, 128, 5, 2]).in_turns()), by(PreciseTile::of([2, 160, 4, 2]).in_turns())
+    ],
     rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_tf32x3(case: &mut Case) -> CaseResult {
@@ -32,7 +40,14 @@ fn product_tf32x3(case: &mut Case) -> CaseResult {
     m = [20, 1, 33, 130, 200, 136, 70, 40, 17, 3],
     n = [264, 300, 136, 65, 136, 264, 130, 264, 392, 200],
     k = [232, 520, 72, 33, 331, 520, 1096, 712, 520, 2056],
-    instance = [105, 106, 105, 106, 107, 107, 108, 109, 110, 111],
+    instance = [
+        by(PreciseTile::of([2, 32, 8, 4]).exchanged()), by(PreciseTile::of([2, 16, 10, 4]).exchanged()),
+        by(PreciseTile::of([2, 32, 8, 4]).exchanged()), by(PreciseTile::of([2, 16, 10, 4]).exchanged()),
+        by_parts(PreciseTile::of([2, 128, 5, 2])), by_parts(PreciseTile::of([2, 128, 5, 2])),
+        by_parts(PreciseTile::of([2, 64, 6, 3])), by_parts(PreciseTile::of([2, 64, 6, 3]).exchanged()),
+        by_parts(PreciseTile::of([2, 32, 8, 4]).exchanged()),
+        by_parts(PreciseTile::of([2, 16, 10, 4]).exchanged())
+    ],
     rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_tf32x3_few(case: &mut Case) -> CaseResult {
@@ -48,7 +63,7 @@ fn product_tf32x3_few(case: &mut Case) -> CaseResult {
     batches = [3, 2],
     a_batched = [1, 0],
     b_batched = [1, 1],
-    instance = [77, 0],
+    instance = [by(PreciseTile::of([2, 64, 6, 3])), PLANNED],
     rivals = [0, 0]
 ))]
 fn product_tf32x3_batched(case: &mut Case) -> CaseResult {
@@ -69,7 +84,10 @@ fn product_tf32x3_batched(case: &mut Case) -> CaseResult {
     m = [136, 1, 20, 20],
     n = [264, 5, 136, 136],
     k = [72, 40, 72, 232],
-    instance = [75, 0, 105, 111],
+    instance = [
+        by(PreciseTile::of([2, 128, 5, 2])), PLANNED, by(PreciseTile::of([2, 32, 8, 4]).exchanged()),
+        by_parts(PreciseTile::of([2, 16, 10, 4]).exchanged())
+    ],
     rivals = [0, 0, 0, 0]
 ))]
 fn product_tf32x3_finished(case: &mut Case) -> CaseResult {

@@ -1,150 +1,179 @@
-//! The tiles of all kernels that a plan chooses among; [`instances`](super::instances) makes instances of them.
+//! The tiles of all kernels that a plan chooses among, a list for each kernel, by rows and columns; [`instances`](super::instances) makes instances of them.
 
+use super::any_rows::AnyTile;
+use super::cluster_tiles::ClusterTile;
+use super::copied_tiles::CopiedTile;
+use super::dense::ManyTile;
+use super::factor::INSTRUCTION_ROWS;
 use super::few_tiles::FewTile;
+use super::precise::PreciseTile;
+use super::split_k::SplitTile;
 
-/// Tiles of `dense`: warpgroups, rows of each, columns, stages.
-pub(crate) const MANY: [[usize; 4]; 6] = [
-    [2, 64, 256, 4],
-    [3, 64, 192, 3],
-    [2, 128, 160, 3],
-    [2, 64, 192, 4],
-    [3, 64, 176, 3],
-    [2, 64, 128, 6],
+/// Tiles of `dense`: warpgroups, rows of each, columns, stages. Of 256x152, 3000 x 5000 is three whole waves of 132; of 256x192 one wave holds what is two of smaller ones: 1163 x 4624 is 125 of it; two
+/// waves of 1472 x 4864 are all of 132 tiles of 128x224.
+pub(super) const MANY: [ManyTile; 14] = [
+    ManyTile::of([2, 64, 128, 6]),
+    ManyTile::of([2, 64, 192, 4]),
+    ManyTile::of([2, 64, 192, 4]).by_pairs(),
+    ManyTile::of([2, 64, 224, 4]),
+    ManyTile::of([2, 64, 224, 4]).by_pairs(),
+    ManyTile::of([2, 64, 256, 4]),
+    ManyTile::of([2, 64, 256, 4]).by_pairs(),
+    ManyTile::of([3, 64, 176, 3]),
+    ManyTile::of([3, 64, 192, 3]),
+    ManyTile::of([3, 64, 192, 3]).by_pairs(),
+    ManyTile::of([2, 128, 152, 3]),
+    ManyTile::of([2, 128, 160, 3]),
+    ManyTile::of([2, 128, 160, 3]).by_pairs(),
+    ManyTile::of([2, 128, 192, 3]),
 ];
 
-/// Tiles of `few_tiles`: warpgroups, columns, stages of one CTA and of those of clusters; whether A and B are exchanged.
-const SHARED_ALONG_K: [(usize, usize, [usize; 2], bool); 8] = [
-    (1, 16, [8, 8], true),
-    (1, 32, [8, 8], true),
-    (1, 64, [8, 8], true),
-    (1, 16, [8, 8], false),
-    (1, 32, [8, 8], false),
-    (1, 64, [8, 8], false),
-    (1, 128, [6, 6], false),
-    (2, 128, [6, 3], false),
+/// Tiles of `one_wave`: warpgroups of 64 rows, columns, stages. 64x96 is for few rows by some 12000 columns.
+pub(super) const WAVE: [ManyTile; 20] = [
+    wave([1, 64, 14]),
+    wave([1, 64, 14]).by_pairs(),
+    wave([1, 96, 10]),
+    wave([1, 128, 9]),
+    wave([1, 128, 9]).by_pairs(),
+    wave([1, 192, 7]),
+    wave([1, 256, 5]),
+    wave([2, 32, 11]),
+    wave([2, 64, 9]),
+    wave([2, 96, 8]),
+    wave([2, 96, 8]).by_pairs(),
+    wave([2, 128, 7]),
+    wave([2, 128, 7]).by_pairs(),
+    wave([2, 160, 6]),
+    wave([2, 192, 5]),
+    wave([2, 192, 5]).by_pairs(),
+    wave([2, 256, 4]),
+    wave([2, 256, 4]).by_pairs(),
+    wave([3, 64, 7]),
+    wave([3, 128, 5]),
 ];
+
+/// Tiles of `few_tiles`, each by a CTA and by clusters of 2, 4 and 8 that share the steps along K: warpgroups, columns, stages. Beside what a cluster sends, 128x128 has room for three.
+/// Of plans that are equally fast by the model the first is chosen: that with A and B exchanged.
+pub(super) const FEW: [FewTile; 32] = by_clusters(&[
+    (FewTile::of([1, 16, 8]).exchanged(), 8),
+    (FewTile::of([1, 16, 8]), 8),
+    (FewTile::of([1, 32, 8]).exchanged(), 8),
+    (FewTile::of([1, 32, 8]), 8),
+    (FewTile::of([1, 64, 8]).exchanged(), 8),
+    (FewTile::of([1, 64, 8]), 8),
+    (FewTile::of([1, 128, 6]), 6),
+    (FewTile::of([2, 128, 6]), 3),
+]);
+
+/// Tiles of `split_k`: warpgroups, columns, stages.
+pub(super) const SPLIT: [SplitTile; 8] = [
+    SplitTile::of([1, 64, 14]),
+    SplitTile::of([1, 128, 9]),
+    SplitTile::of([1, 128, 9]).by_pairs(),
+    SplitTile::of([2, 64, 9]),
+    SplitTile::of([2, 128, 7]),
+    SplitTile::of([2, 128, 7]).by_pairs(),
+    SplitTile::of([2, 256, 4]),
+    SplitTile::of([2, 256, 4]).by_pairs(),
+];
+
+/// Tiles of `cluster_tiles`: tiles of a cluster along rows and columns; warpgroups, columns, stages. Of all that fit, those that the model of times says gain most over the shapes of the survey
+/// (`bench/results/products.md`); those in parts, which are for few tiles of few rows with long K, were besides the fastest of some of its shapes when all were timed by them, as was 192x80 by clusters of 1x4.
+pub(super) const CLUSTER: [ClusterTile; 31] = [
+    ClusterTile::of([1, 8], [1, 48, 12]),
+    ClusterTile::of([1, 8], [1, 64, 12]).exchanged(),
+    ClusterTile::of([1, 8], [1, 80, 11]),
+    ClusterTile::of([2, 4], [1, 80, 11]),
+    ClusterTile::of([1, 1], [1, 80, 9]).in_parts(8),
+    ClusterTile::of([1, 1], [1, 80, 10]).exchanged(),
+    ClusterTile::of([2, 4], [1, 80, 11]).exchanged(),
+    ClusterTile::of([1, 2], [1, 80, 9]).exchanged().in_parts(4),
+    ClusterTile::of([2, 4], [1, 96, 9]),
+    ClusterTile::of([4, 1], [1, 96, 10]),
+    ClusterTile::of([2, 1], [1, 96, 8]).in_parts(4),
+    ClusterTile::of([4, 2], [1, 96, 9]).exchanged(),
+    ClusterTile::of([2, 1], [1, 96, 8]).exchanged().in_parts(4),
+    ClusterTile::of([2, 4], [1, 112, 8]),
+    ClusterTile::of([2, 2], [1, 112, 7]).exchanged().in_parts(2),
+    ClusterTile::of([1, 1], [1, 112, 7]).exchanged().in_parts(8),
+    ClusterTile::of([2, 4], [1, 144, 7]),
+    ClusterTile::of([4, 1], [2, 32, 10]).exchanged(),
+    ClusterTile::of([1, 8], [2, 48, 9]),
+    ClusterTile::of([1, 4], [2, 80, 8]),
+    ClusterTile::of([2, 2], [2, 80, 8]),
+    ClusterTile::of([2, 4], [2, 80, 8]),
+    ClusterTile::of([2, 4], [2, 112, 7]),
+    ClusterTile::of([1, 4], [3, 32, 7]).exchanged(),
+    ClusterTile::of([1, 4], [3, 48, 6]),
+    ClusterTile::of([2, 4], [3, 48, 7]).exchanged(),
+    ClusterTile::of([1, 4], [3, 80, 6]).exchanged(),
+    ClusterTile::of([2, 2], [3, 80, 5]).exchanged(),
+    ClusterTile::of([2, 4], [3, 80, 5]).exchanged(),
+    ClusterTile::of([2, 4], [3, 96, 6]),
+    ClusterTile::of([2, 2], [3, 112, 5]).exchanged(),
+];
+
+/// Tiles of `copied_tiles`: columns, CTAs of a cluster, and whether A and B are exchanged.
+pub(super) const COPIED: [CopiedTile; 7] = [
+    CopiedTile::of(32, 8, true),
+    CopiedTile::of(32, 8, false),
+    CopiedTile::of(64, 1, false),
+    CopiedTile::of(64, 2, false),
+    CopiedTile::of(64, 4, false),
+    CopiedTile::of(64, 8, false),
+    CopiedTile::of(128, 1, false),
+];
+
+/// Tiles of `any_rows`: warpgroups, columns.
+pub(super) const ANY: [AnyTile; 5] = [
+    AnyTile::of([1, 32]),
+    AnyTile::of([1, 64]),
+    AnyTile::of([1, 128]),
+    AnyTile::of([2, 64]),
+    AnyTile::of([2, 128]),
+];
+
+/// Tiles of `precise`: warpgroups, columns, stages, stages of small parts of B. Those with A and B exchanged are for few rows.
+pub(super) const PRECISE: [PreciseTile; 8] = [
+    PreciseTile::of([2, 16, 10, 4]).exchanged(),
+    PreciseTile::of([2, 32, 8, 4]),
+    PreciseTile::of([2, 32, 8, 4]).exchanged(),
+    PreciseTile::of([2, 64, 6, 3]),
+    PreciseTile::of([2, 128, 5, 2]),
+    PreciseTile::of([2, 128, 5, 2]).in_turns(),
+    PreciseTile::of([2, 160, 4, 2]),
+    PreciseTile::of([2, 160, 4, 2]).in_turns(),
+];
+
+/// Tiles of `precise_parts`.
+pub(super) const PRECISE_PARTS: [PreciseTile; 5] = [
+    PreciseTile::of([2, 16, 10, 4]).exchanged(),
+    PreciseTile::of([2, 32, 8, 4]).exchanged(),
+    PreciseTile::of([2, 64, 6, 3]),
+    PreciseTile::of([2, 64, 6, 3]).exchanged(),
+    PreciseTile::of([2, 128, 5, 2]),
+];
+
+const fn wave([groups, columns, stages]: [usize; 3]) -> ManyTile {
+    ManyTile::of([groups, INSTRUCTION_ROWS, columns, stages])
+}
 
 /// CTAs that share the steps along K of a tile.
 const CLUSTERS: [usize; 4] = [1, 2, 4, 8];
 
-/// Tiles of `split_k`: warpgroups, columns, stages.
-pub(super) const SPLIT: [[usize; 3]; 5] = [
-    [2, 128, 7],
-    [2, 64, 9],
-    [2, 256, 4],
-    [1, 128, 9],
-    [1, 64, 14],
-];
-
-/// Tiles of `one_wave`: warpgroups of 64 rows, columns, stages.
-pub(super) const WAVE: [[usize; 3]; 13] = [
-    [1, 64, 14],
-    [1, 128, 9],
-    [1, 192, 7],
-    [1, 256, 5],
-    [2, 32, 11],
-    [2, 64, 9],
-    [2, 96, 8],
-    [2, 128, 7],
-    [2, 160, 6],
-    [2, 192, 5],
-    [2, 256, 4],
-    [3, 64, 7],
-    [3, 128, 5],
-];
-
-/// Tiles of `any_rows`: warpgroups, columns.
-pub(super) const ANY: [[usize; 2]; 5] = [[1, 32], [1, 64], [1, 128], [2, 64], [2, 128]];
-
-/// Tiles of `dense` by pairs.
-pub(super) const MANY_PAIRS: [[usize; 4]; 4] = [
-    [2, 64, 256, 4],
-    [3, 64, 192, 3],
-    [2, 128, 160, 3],
-    [2, 64, 192, 4],
-];
-
-/// Tiles of `one_wave` by pairs.
-pub(super) const WAVE_PAIRS: [[usize; 3]; 6] = [
-    [1, 64, 14],
-    [1, 128, 9],
-    [2, 96, 8],
-    [2, 128, 7],
-    [2, 192, 5],
-    [2, 256, 4],
-];
-
-/// Tiles of `split_k` by pairs.
-pub(super) const SPLIT_PAIRS: [[usize; 3]; 3] = [[2, 128, 7], [2, 256, 4], [1, 128, 9]];
-
-/// Tiles of `precise`: warpgroups, columns, stages, stages of small parts of B; whether warpgroups take turns.
-pub(super) const PRECISE: [([usize; 4], bool); 6] = [
-    ([2, 128, 5, 2], false),
-    ([2, 160, 4, 2], false),
-    ([2, 64, 6, 3], false),
-    ([2, 32, 8, 4], false),
-    ([2, 128, 5, 2], true),
-    ([2, 160, 4, 2], true),
-];
-
-/// Tiles of `precise` with A and B exchanged, for few rows.
-pub(super) const PRECISE_FEW: [[usize; 4]; 2] = [[2, 32, 8, 4], [2, 16, 10, 4]];
-
-/// Tiles of `precise_parts`, and whether A and B are exchanged.
-pub(super) const PRECISE_PARTS: [([usize; 4], bool); 5] = [
-    ([2, 128, 5, 2], false),
-    ([2, 64, 6, 3], false),
-    ([2, 64, 6, 3], true),
-    ([2, 32, 8, 4], true),
-    ([2, 16, 10, 4], true),
-];
-
-/// Tiles of `dense` alone and by pairs: two waves of 1472 x 4864 are all of 132 tiles.
-pub(super) const MANY_LAST: [([usize; 4], bool); 2] =
-    [([2, 64, 224, 4], false), ([2, 64, 224, 4], true)];
-
-/// Tiles of `copied_tiles`: columns, CTAs of a cluster, and whether A and B are exchanged.
-pub(super) const COPIED: [(usize, usize, bool); 7] = [
-    (128, 1, false),
-    (64, 1, false),
-    (64, 2, false),
-    (64, 4, false),
-    (64, 8, false),
-    (32, 8, true),
-    (32, 8, false),
-];
-
-/// The tile of `dense` of which one wave holds what is two of smaller ones: 1163 x 4624 is 125 of it.
-pub(super) const MANY_LARGE: [[usize; 4]; 1] = [[2, 128, 192, 3]];
-
-/// The tile of `dense` of which 3000 x 5000 is three whole waves of 132.
-pub(crate) const MANY_BETWEEN: [[usize; 4]; 1] = [[2, 128, 152, 3]];
-
-/// The tile of `one_wave` for few rows by some 12000 columns.
-pub(super) const WAVE_FEW: [[usize; 3]; 1] = [[1, 96, 10]];
-
-/// All tiles of `few_tiles`: each by as many CTAs as share steps along K.
-pub(super) const FEW: [FewTile; SHARED_ALONG_K.len() * CLUSTERS.len()] = {
-    let [first, ..] = SHARED_ALONG_K;
-    let mut all = [few_tile(first, 1); SHARED_ALONG_K.len() * CLUSTERS.len()];
+/// Each of these tiles by one CTA, and by clusters with so many stages a CTA.
+const fn by_clusters(tiles: &[(FewTile, usize); 8]) -> [FewTile; 32] {
+    let mut all = [tiles[0].0; 32];
     let mut at = 0;
     while at < all.len() {
+        let (tile, in_cluster) = tiles[at / CLUSTERS.len()];
         let ctas = CLUSTERS[at % CLUSTERS.len()];
-        all[at] = few_tile(SHARED_ALONG_K[at / CLUSTERS.len()], ctas);
+        all[at] = if ctas > 1 {
+            tile.by(ctas, in_cluster)
+        } else {
+            tile
+        };
         at += 1;
     }
     all
-};
-
-const fn few_tile(
-    (groups, columns, [alone, in_cluster], turned): (usize, usize, [usize; 2], bool),
-    ctas: usize,
-) -> FewTile {
-    FewTile {
-        ctas,
-        groups,
-        columns,
-        stages: if ctas > 1 { in_cluster } else { alone },
-        turned,
-    }
 }

@@ -3,7 +3,7 @@
 use tilekit::case::Space;
 use tilekit::prelude::*;
 
-use super::cases::{Lies, Product};
+use super::case_product::{Lies, Product};
 use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::Side;

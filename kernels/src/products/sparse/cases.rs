@@ -8,7 +8,7 @@ use super::layout::{kept, kept_pitch, numbers};
 use super::plan::{SparsePlan, TILES};
 use super::product::{SparseForm, sparse_product};
 use super::{HostSparse, Pruning, SparseOperand};
-use crate::products::cases::{ALPHA, BETA, tolerance};
+use crate::products::case_product::{ALPHA, BETA, tolerance};
 use crate::products::dense::dense;
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{ResultOf, unit};

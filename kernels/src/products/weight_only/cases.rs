@@ -10,7 +10,7 @@ use super::form::WeightForm;
 use super::format::{STRIP, WeightFormat, WeightGroup, WeightValues, place_of};
 use super::many::{ManyWeights, weight_only_many};
 use super::plan::{FEW, MANY, grid_of, programs_of};
-use crate::products::cases::{ALPHA, BETA};
+use crate::products::case_product::{ALPHA, BETA};
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{ResultOf, unit};
 
