@@ -144,6 +144,14 @@ impl WeightFormat {
         }
     }
 
+    /// Whether the weights from `k` on, of a step, have other scales than those before.
+    pub(super) fn begins_group(self, k: usize) -> bool {
+        match self.group {
+            WeightGroup::Of(weights) => k.is_multiple_of(weights),
+            WeightGroup::Row => k == 0,
+        }
+    }
+
     /// Scales, and zeros.
     pub(super) fn kinds(self) -> usize {
         1 + usize::from(self.values.has_zeros())

@@ -65,6 +65,7 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
         format,
         groups,
         depth: DEPTH,
+        piece: format.width(),
     };
     let operands = Operands::alloc(x, shape, stages);
     let pipeline = Pipeline::new(operands, Producers::Tma, Consumers::warpgroups(groups));
@@ -94,7 +95,7 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
                 let stage = pipeline.consumer_wait(at);
                 let tiles = stage.tiles;
                 for (along, weights) in tiles.decoded(shape, group, of_rows, columns) {
-                    let x = tiles.x.slice(1, along..along + format.width());
+                    let x = tiles.x.slice(1, along..along + shape.piece);
                     // Registers of weights are decoded into again when what is multiplied from them has completed.
                     acc = acc.mma(weights, x.transpose()).wait(0);
                 }

@@ -31,6 +31,8 @@ pub(super) struct Shape {
     pub(super) groups: usize,
     /// Weights along K: a block, or half of it.
     pub(super) depth: usize,
+    /// Weights along K that are decoded at a time, at most those of a load that share scales.
+    pub(super) piece: usize,
 }
 
 impl Shape {
@@ -87,7 +89,8 @@ impl<T: Unquantised> Operands<T> {
         }
     }
 
-    /// Loads the words of a strip, and then decodes them one after the other: so many weights along K as share scales, and a load, from which place on. Those of whole rows are given.
+    /// Loads the words of a strip, and then decodes them one after the other: a piece of weights along K, and from which place on. Scales of whole rows are given, and those of groups are loaded for each load of
+    /// words, or for the first of several pieces of one.
     pub(super) fn decoded(
         self,
         shape: Shape,
@@ -100,13 +103,16 @@ impl<T: Unquantised> Operands<T> {
         let chunks: Vec<_> = (0..shape.chunks())
             .map(|chunk| words_of(words.index(chunk), values))
             .collect();
-        let width = shape.format.width();
-        (0..shape.depth).step_by(width).map(move |along| {
-            let scales = self.scales_at(shape.format, [group, along], columns);
-            let scales = scales.or(of_rows).expect("groups or rows have scales");
+        let (format, piece) = (shape.format, shape.piece);
+        let mut held = None;
+        (0..shape.depth).step_by(piece).map(move |along| {
+            if piece == format.width() || format.begins_group(along) {
+                held = self.scales_at(format, [group, along], columns);
+            }
+            let scales = held.or(of_rows).expect("groups or rows have scales");
             let words_of_k = |k: usize| k / 16 * values.part_words();
             let first = words_of_k(along % values.chunk());
-            let words = chunks[along / values.chunk()].slice(1, first..first + words_of_k(width));
+            let words = chunks[along / values.chunk()].slice(1, first..first + words_of_k(piece));
             (along, decode(words, values, scales, columns))
         })
     }
