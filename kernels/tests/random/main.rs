@@ -12,6 +12,7 @@ mod broken;
 mod caches;
 mod calls;
 mod convolution;
+mod experts;
 mod near;
 mod numbers;
 mod products;
