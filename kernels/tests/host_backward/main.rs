@@ -1,0 +1,14 @@
+//! Gradients as a program calls them, on the emulator.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here ends the test at its line"
+)]
+
+mod dense;
+mod dropout;
+mod fixed_order;
+mod lengths;
+mod modified;
+mod problem;
+mod refused;
