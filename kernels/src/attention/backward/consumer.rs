@@ -128,7 +128,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
     /// P, from scores, and from LSE of their queries; and the derivatives of the scores, where they are not 1.
     ///
     /// In a wide step the special function units take 1024 of some 4000 cycles, in which the tensor cores wait, so that a quarter of the
-    /// exponentials takes the FMA pipes. A masked P is exactly 0.
+    /// exponentials takes the FMA pipes. A masked P is exactly 0; that of a row past the last query, whose LSE is inf, is 2^-125 then, and is lost beside any sum.
     #[device]
     pub(super) fn weights(
         self,
