@@ -2,7 +2,8 @@
 
 use tilekit::prelude::*;
 
-use super::cases::{Given, Made, between_passes};
+use super::case_tensors::{Given, Made};
+use super::cases::between_passes;
 use super::listed_kernel::backward_blocks;
 use crate::attention::blocks::lists::UNIT;
 use crate::attention::blocks::patterns::{Lists, pattern, shape_of, whole};

@@ -3,6 +3,7 @@
 mod block;
 mod call;
 mod call_listed;
+mod case_tensors;
 mod cases;
 mod check;
 mod consumer;
