@@ -1,9 +1,9 @@
 //! Dropout, of both passes.
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Dropout, Options, Upstream};
+use tilekit_kernels::attention::{Attention, Dropout, Options};
 
-use crate::problem::numbers;
+use crate::problem::{differentiated, numbers};
 
 /// Equal scores and values of 1: each output is the share of the keys that are kept, divided by one minus the rate. Eight query heads
 /// share one of keys, which other calls pack into one tile.
@@ -82,16 +82,12 @@ fn both_passes_drop_the_same() {
         }),
         ..Options::default()
     };
-    let forward = attention.forward(&stream, [&q, &k, &v], &options).unwrap();
-    let upstream = Upstream {
-        out: &forward.out.view([1, 2, 70, 128]),
-        lse: &forward.lse,
-        dout: &dout,
-    };
-    let found = attention
-        .backward(&stream, [&q, &k, &v], upstream, &options)
-        .unwrap();
-    stream.synchronize().unwrap();
+    let (forward, found) = differentiated(
+        (&attention, &stream),
+        [&q, &k, &v],
+        (&dout, [1, 2, 70, 128]),
+        &options,
+    );
     let sum = |x: &Buffer<bf16>| -> f64 {
         let x = x.to_vec().unwrap();
         x.iter().step_by(128).map(|x| x.to_f64()).sum()

@@ -1,9 +1,9 @@
 //! Gradients whose terms are added in a fixed order.
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Options, Upstream};
+use tilekit_kernels::attention::{Attention, Options};
 
-use crate::problem::{Problem, check, numbers, scaled};
+use crate::problem::{Problem, check, differentiated, numbers, scaled};
 
 #[test]
 fn gradients_in_a_fixed_order_are_the_same() {
@@ -52,16 +52,12 @@ fn dq_by_order(seed: u64) -> Vec<u16> {
         deterministic: true,
         ..Options::default()
     };
-    let forward = attention.forward(&stream, [&q, &k, &v], &options).unwrap();
-    let upstream = Upstream {
-        out: &forward.out.view([1, 1, 40, 64]),
-        lse: &forward.lse,
-        dout: &dout,
-    };
-    let found = attention
-        .backward(&stream, [&q, &k, &v], upstream, &options)
-        .unwrap();
-    stream.synchronize().unwrap();
+    let (_, found) = differentiated(
+        (&attention, &stream),
+        [&q, &k, &v],
+        (&dout, [1, 1, 40, 64]),
+        &options,
+    );
     found
         .dq
         .to_vec()

@@ -1,9 +1,9 @@
 //! Gradients of sequences of several lengths.
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Lengths, Options, Upstream};
+use tilekit_kernels::attention::{Attention, Lengths, Options};
 
-use crate::problem::{Problem, near, numbers, scaled};
+use crate::problem::{Problem, differentiated, near, numbers, scaled};
 
 /// Sequences of several lengths, one of which has no queries and one no keys: what is outside of a pair has a gradient of zeros.
 #[test]
@@ -34,16 +34,12 @@ fn sequences_of_several_lengths_keep_to_themselves() {
         }),
         ..Options::default()
     };
-    let forward = attention.forward(&stream, [&q, &k, &v], &options).unwrap();
-    let upstream = Upstream {
-        out: &forward.out.view([1, 1, 52, 64]),
-        lse: &forward.lse,
-        dout: &dout,
-    };
-    let found = attention
-        .backward(&stream, [&q, &k, &v], upstream, &options)
-        .unwrap();
-    stream.synchronize().unwrap();
+    let (_, found) = differentiated(
+        (&attention, &stream),
+        [&q, &k, &v],
+        (&dout, [1, 1, 52, 64]),
+        &options,
+    );
     let sequence = |offsets: &[i32; 5], token: usize| {
         (1..4).filter(|&at| offsets[at] as usize <= token).count()
     };

@@ -1,7 +1,7 @@
 //! Heads on the host, their gradients in f64, and calls that are compared with these.
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Gradients, Options, Upstream};
+use tilekit_kernels::attention::{Attention, Forward, Gradients, Options, Upstream};
 
 /// Numbers without a pattern between -1 and 1.
 pub(crate) fn numbers(len: usize, seed: u64) -> Vec<bf16> {
@@ -11,6 +11,24 @@ pub(crate) fn numbers(len: usize, seed: u64) -> Vec<bf16> {
         bf16::from_f32((bits >> 40) as f32 / (1 << 23) as f32 - 1.0)
     };
     (0..len).map(of).collect()
+}
+
+/// Both passes of these Q, K and V, whose output has this shape and the gradient `dout`.
+pub(crate) fn differentiated(
+    (attention, stream): (&Attention, &Stream),
+    qkv: [&TensorView<bf16>; 3],
+    (dout, shape): (&TensorView<bf16>, [usize; 4]),
+    options: &Options,
+) -> (Forward<bf16>, Gradients<bf16>) {
+    let forward = attention.forward(stream, qkv, options).unwrap();
+    let upstream = Upstream {
+        out: &forward.out.view(shape),
+        lse: &forward.lse,
+        dout,
+    };
+    let gradients = attention.backward(stream, qkv, upstream, options).unwrap();
+    stream.synchronize().unwrap();
+    (forward, gradients)
 }
 
 /// Heads on the host: queries, keys, depth.

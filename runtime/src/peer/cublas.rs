@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use super::dynamic::library_functions;
 use super::gemm::{ColumnMajor, Gemm, Types};
 use super::library::libraries;
+use super::place::place_of;
 use super::rivals::Rival;
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -207,10 +208,13 @@ impl<'s> CublasHandle<'s> {
         [a, b, c]: [(&Buffer<T>, usize); 3],
         is_transposed: bool,
     ) -> Result<()> {
+        let place = |name, matrix, elements| {
+            place_of(&self.device, name, matrix, elements).map_err(failure)
+        };
         let places = [
-            self.address("b", b, k * n)?,
-            self.address("a", a, m * k)?,
-            self.address("c", c, m * n)?,
+            place("b", b, k * n)?,
+            place("a", a, m * k)?,
+            place("c", c, m * n)?,
         ];
         let product = ColumnMajor {
             rows: n,
@@ -227,27 +231,6 @@ impl<'s> CublasHandle<'s> {
         let sizes = Sizes::of(&product).map_err(failure)?;
         let done = self.session.gemm(&sizes, &product, places);
         done.map_err(failure)
-    }
-
-    /// Where a matrix of so many elements begins.
-    fn address<T: DeviceElement>(
-        &self,
-        name: &str,
-        (buffer, offset): (&Buffer<T>, usize),
-        elements: usize,
-    ) -> Result<u64> {
-        if buffer.device() != &self.device {
-            return Err(failure(format!("{name} is on another device")));
-        }
-        let end = offset.saturating_add(elements);
-        if end > buffer.len() {
-            return Err(failure(format!(
-                "{name} ends at element {end} of a buffer of {}",
-                buffer.len()
-            )));
-        }
-        buffer.note_use();
-        Ok(buffer.address() + (offset * size_of::<T>()) as u64)
     }
 }
 

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use super::cublas_lt::{Algorithm, Described};
 use super::gemm::{ColumnMajor, Types};
 use super::library::libraries;
+use super::place::place_of;
 use crate::buffer::Buffer;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
@@ -80,10 +81,11 @@ impl<'s, T: DeviceElement, O: DeviceElement> LtProduct<'s, T, O> {
         (c, of_c): (&Buffer<O>, usize),
     ) -> Result<()> {
         let [m, n, k] = self.size;
+        let device = self.stream.device();
         let places = [
-            self.address("b", (b, of_b), n * k)?,
-            self.address("a", (a, of_a), m * k)?,
-            self.address("c", (c, of_c), m * n)?,
+            place_of(device, "b", (b, of_b), n * k).map_err(failure)?,
+            place_of(device, "a", (a, of_a), m * k).map_err(failure)?,
+            place_of(device, "c", (c, of_c), m * n).map_err(failure)?,
         ];
         let algorithm = self.algorithms.get(candidate).ok_or_else(|| {
             failure(format!(
@@ -95,26 +97,6 @@ impl<'s, T: DeviceElement, O: DeviceElement> LtProduct<'s, T, O> {
         let raw = self.stream.raw_cuda().unwrap_or(std::ptr::null_mut());
         let done = self.described.multiply(algorithm, places, raw);
         done.map_err(failure)
-    }
-
-    fn address<E: DeviceElement>(
-        &self,
-        name: &str,
-        (buffer, offset): (&Buffer<E>, usize),
-        elements: usize,
-    ) -> Result<u64> {
-        if buffer.device() != self.stream.device() {
-            return Err(failure(format!("{name} is on another device")));
-        }
-        let end = offset.saturating_add(elements);
-        if end > buffer.len() {
-            return Err(failure(format!(
-                "{name} ends at element {end} of a buffer of {}",
-                buffer.len()
-            )));
-        }
-        buffer.note_use();
-        Ok(buffer.address() + (offset * size_of::<E>()) as u64)
     }
 }
 

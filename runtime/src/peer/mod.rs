@@ -11,6 +11,7 @@ mod gemm;
 mod library;
 mod lt_product;
 mod nccl;
+mod place;
 mod reference;
 mod rivals;
 
