@@ -29,6 +29,8 @@ SHAPES = ((128, 128, 16, 16384), (128, 128, 64, 4096), (128, 128, 128, 2048), (6
           (192, 128, 16, 16384), (256, 256, 8, 16384), (256, 256, 32, 4096))
 GROUPS = 2
 SECTION_BYTES, MOST_HEADS, SMS = 32 << 20, 8, 132
+# Depths whose main loop has the passes of most heads.
+WITH_PASSES = (64, 128)
 # Further than any key is.
 FAR = 1 << 29
 
@@ -39,6 +41,11 @@ def sections(heads, tokens, depth, values, keys, causal, is_ordered):
     most_heads = min(MOST_HEADS, -(-SMS // blocks)) if is_ordered and causal and depth == 256 else MOST_HEADS
     most = max(1, min(most_heads, heads, SECTION_BYTES // (tokens * (2 * (depth + values) + 4 * depth))))
     return most if is_ordered or causal else 1, -(-blocks // 2) if is_ordered and causal else blocks
+
+
+def heads_ahead(section, lead, heads, blocks):
+    """Heads whose rows the first kernel begins, and whose dQ the last one rounds, as kernels/src/attention/backward/beside.rs has them."""
+    return min(heads, section * (2 if lead < blocks else 1) + max(1, SMS // blocks))
 
 
 class Ours:
@@ -53,18 +60,21 @@ class Ours:
         none = torch.zeros(4, device="cuda", dtype=torch.int32)
         self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
                             sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + heads * blocks * GROUPS, device="cuda", dtype=torch.int32),
-                            query_offsets=none, key_offsets=none, data=none, dk_rows=tensors["dk"], dv_rows=tensors["dv"])
+                            progress=torch.empty(2 * heads, device="cuda", dtype=torch.int32),
+                            query_offsets=none, key_offsets=none, data=none, dk_rows=tensors["dk"], dv_rows=tensors["dv"], dout_rows=tensors["dout"])
         numbers = {"query_heads": 1, "queries": tokens, "keys": tokens, "is_ragged": 0, "seed": 0, "dropped": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
                    "row_stride": tokens, "block_stride": blocks, "score_scale": 1.0, "scale": scale, "log2_scale": scale * math.log2(math.e)}
-        numbers["section"], numbers["lead"] = sections(heads, tokens, depth, values, keys, causal, variant == "true")
+        key_blocks = -(-tokens // keys)
+        section, lead = sections(heads, tokens, depth, values, keys, causal, variant == "true")
+        ahead = heads_ahead(section, lead, heads, key_blocks) if depth in WITH_PASSES else heads
+        numbers |= {"sections": [section, lead, ahead, int(causal)], "heads": heads, "counts": 2 * heads, "first_line": heads - ahead}
         for name in ("out", "dout"):
             numbers[f"{name}_strides"] = [heads * tokens * values, tokens * values, values]
-        numbers["strides"] = [heads * tokens * depth, tokens * depth, depth]
-        for name, columns in (("dk", depth), ("dv", values)):
-            numbers |= {f"{name}_head_stride": tokens * columns, f"{name}_token_stride": columns}
-        stems = ((f"backward_begin-bf16-{depth}-{values}-{queries}", [blocks, heads, 1]),
-                 (f"backward-bf16-{depth}-{values}-{variant}-Plain", [-(-tokens // keys), heads, 1]),
-                 (f"backward_end-bf16-{depth}-{queries}", [blocks * GROUPS, heads, 1]))
+        numbers["strides"] = numbers["dq_strides"] = [heads * tokens * depth, tokens * depth, depth]
+        numbers |= {"dk_strides": [tokens * depth, depth], "dv_strides": [tokens * values, values]}
+        stems = ((f"backward_begin-bf16-{depth}-{values}-{queries}", [blocks, ahead, 1]),
+                 (f"backward-bf16-{depth}-{values}-{variant}-Plain", [key_blocks, heads, 1]),
+                 (f"backward_end-bf16-{depth}-{queries}", [blocks * GROUPS, ahead, 1]))
         self.launches = [self.launch(folder, stem, grid, numbers) for stem, grid in stems]
 
     def launch(self, folder, stem, grid, numbers):

@@ -29,6 +29,11 @@ impl Mask {
     pub(super) fn is_full(self) -> bool {
         (self.left, self.right, self.chunk) == (None, None, None)
     }
+
+    /// Whether a query sees every key up to a place.
+    pub(super) fn is_causal(self) -> bool {
+        self.right.is_some() && (self.left, self.chunk) == (None, None)
+    }
 }
 
 /// The tile of an instance: its rows, the keys of a block, and the query heads that stand side by side in a tile.

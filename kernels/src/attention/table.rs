@@ -45,7 +45,7 @@ pub(super) struct Instance<H> {
 }
 
 /// An element type that attention computes with.
-pub trait Operand: Float + WgmmaOperand<Self, f32> + DeviceElement {
+pub trait Operand: Float + WgmmaOperand<Self, f32> + MmaOperand<Self, f32> + DeviceElement {
     /// The instances of `forward`, which are tuned for heads of equally many queries and keys.
     #[doc(hidden)]
     fn dense() -> Dense<Self>;

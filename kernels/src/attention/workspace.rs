@@ -63,6 +63,8 @@ pub(super) struct GradientRows {
     pub(super) sums: Buffer<f32>,
     /// A ticket, and two counters for each block, which has 64 rows or more.
     pub(super) turns: Buffer<i32>,
+    /// Two counts for each head of K and V, of which each has a block.
+    pub(super) progress: Buffer<i32>,
 }
 
 impl GradientRows {
@@ -73,6 +75,7 @@ impl GradientRows {
             log2_sum: Buffer::new(device, rows)?,
             sums: Buffer::new(device, elements)?,
             turns: Buffer::new(device, 1 + rows / ROWS * GROUPS)?,
+            progress: Buffer::new(device, rows / ROWS * 2)?,
         })
     }
 }

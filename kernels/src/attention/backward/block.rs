@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use tilekit::prelude::*;
 
+use super::beside::Beside;
 use super::key_blocks::{KeyBlock, store_rows};
 use super::part::{
     GROUPS, divides_columns, has_adders, has_query_rows, stages_of_dout, swizzle_of_keys,
@@ -48,6 +49,7 @@ impl<T: Element> Tiles<T> {
         [depth, values]: [usize; 2],
         [queries, keys]: [usize; 2],
         is_ordered: bool,
+        has_passes: bool,
     ) -> Self {
         let k = Smem::<T>::alloc([1, keys, depth], swizzle_of_keys::<T>(depth, queries, 2));
         let v = Smem::<T>::alloc([1, keys, values], swizzle::<T>(values, 2));
@@ -69,7 +71,7 @@ impl<T: Element> Tiles<T> {
         let ds = of_scores(STAGES);
         let p_stages = if divides_columns(depth) { STAGES } else { 1 };
         let p = has_query_rows(depth).then(|| of_scores(p_stages));
-        let of_dq = |_| Terms::alloc(depth, queries, is_ordered);
+        let of_dq = |_| Terms::alloc(depth, queries, is_ordered, has_passes);
         let dq = has_adders(depth).then(|| [0, 1].map(of_dq));
         let turns = (is_ordered && dq.is_none()).then(|| [0, 1].map(|_| Turn::alloc()));
         let both = NamedBarrier::new(GROUPS * 128);
@@ -134,20 +136,21 @@ pub(super) struct Step {
 }
 
 impl<W: Walk> Block<W> {
-    /// That of this program, or, if ordered, of the next ticket, whose head may ascend with a mask.
+    /// That of this program, or, if it waits for others, of the next ticket, whose head may ascend with a mask.
     #[device]
     pub(super) fn of_program(
         walk: W,
         sections: Option<Sections>,
         turns: Ptr<i32>,
         is_ordered: bool,
+        takes_ticket: bool,
         has_ascending_heads: bool,
     ) -> Self {
         let kv_heads = walk.keys().kv_heads;
         let mut ascends = None;
         let (number, kv_head, batch) = match sections {
             Some(sections) => {
-                let begun = if is_ordered {
+                let begun = if takes_ticket {
                     turns.at(0).relaxed().atomic_add(1).old()
                 } else {
                     let head = program_id(2) * num_programs(1) + program_id(1);
@@ -174,6 +177,11 @@ impl<W: Walk> Block<W> {
             is_ordered,
             ascends,
         }
+    }
+
+    /// The head of K and V among those of all batches.
+    pub(super) fn head_of_all(self) -> Scalar<i32> {
+        self.at.sequence * self.walk.keys().kv_heads + self.kv_head
     }
 
     /// Query heads of the group.
@@ -270,6 +278,7 @@ impl<W: Walk> Block<W> {
         [q, k, v, dout]: [TensorMap<T>; 4],
         [log2_sum, delta]: [Ptr<f32>; 2],
         tiles: Tiles<T>,
+        beside: Option<Beside<T>>,
     ) {
         let at = self.at;
         let token = at.starts[1] + at.first;
@@ -285,14 +294,21 @@ impl<W: Walk> Block<W> {
                 let step = self.step(member, number);
                 let token = at.starts[0] + step.block * self.queries();
                 let first_row = step.row_block * self.queries();
-                for (pipeline, map, line) in
-                    [(tiles.of_q, q, log2_sum), (tiles.of_dout, dout, delta)]
-                {
+                let loads = [(tiles.of_q, q, log2_sum), (tiles.of_dout, dout, delta)];
+                let stages = loads.map(|(pipeline, map, line)| {
                     let stage = pipeline.producer_acquire(pipeline.of_fill(step.fill));
-                    let (tile, row) = stage.tiles;
-                    let tile = tile.reshape(map.block());
+                    let tile = stage.tiles.0.reshape(map.block());
                     map.load((at.batch, member.head, token, 0), tile, stage.full);
-                    line.bulk(first_row).load(row, stage.full);
+                    (pipeline, line, stage)
+                });
+                // Tiles are on their way when the numbers of their rows are waited for.
+                if let Some(beside) = beside {
+                    if step.fill == 0 {
+                        beside.await_rows(self.head_of_all());
+                    }
+                }
+                for (pipeline, line, stage) in stages {
+                    line.bulk(first_row).load(stage.tiles.1, stage.full);
                     pipeline.commit(stage);
                 }
             }

@@ -5,9 +5,10 @@ use std::sync::{Arc, PoisonError};
 use tilekit::LoadedKernel;
 use tilekit::prelude::*;
 
+use super::beside::has_passes;
 use super::check::check_backward;
 use super::kernel::backward_arguments;
-use super::part::{GROUPS, block_stride, is_crowded, keys_of, listed_keys_of, queries_of};
+use super::part::{block_stride, is_crowded, keys_of, listed_keys_of, queries_of};
 use super::sections::Plan;
 use super::table::{Passes, gradients, instance_of, passes};
 use crate::attention::call::{Attention, View};
@@ -53,6 +54,8 @@ pub(super) struct Call<'a, T> {
     pub(super) masked: Option<usize>,
     /// Whether threads hold more than scores and gradients.
     pub(super) is_crowded: bool,
+    /// Whether the main loop has a part of the passes.
+    pub(super) has_passes: bool,
 }
 
 impl<T: Operand> Call<'_, T> {
@@ -91,7 +94,7 @@ impl<T: Operand> Call<'_, T> {
 impl Attention {
     /// Gradients of `[q, k, v]`, into new buffers. `options` are those of the forward pass, and `upstream` has its results.
     ///
-    /// Three kernels are launched: row sums of dO · O, the main loop, and the rounding of dQ, which is accumulated in f32. dK and dV
+    /// Three kernels are launched: row sums of dO · O, the main loop, and the rounding of dQ, which is accumulated in f32; at depths 64 and 128 the main loop has both for most heads, where scores are not modified. dK and dV
     /// are sums over the query heads of a group. A query that sees no key, and a key that no query sees, has a gradient of zeros. The gradient
     /// of `options.sinks` and of `options.alibi` is not computed.
     ///
@@ -214,6 +217,7 @@ impl Attention {
             checked,
             masked: None,
             is_crowded: is_crowded::<M>() || options.dropout.is_some(),
+            has_passes: has_passes::<M>(checked.sizes.depths[0]) && options.dropout.is_none(),
         };
         match options.dropout {
             Some(_) => self.differentiate::<T, Dropped<M>>(&call, data),
@@ -255,47 +259,6 @@ impl Attention {
         self.launch_end(call, index, &passes, &rows)
     }
 
-    fn launch_begin<T: Operand>(
-        &self,
-        call: &Call<'_, T>,
-        index: usize,
-        passes: &Passes<T>,
-        rows: &GradientRows,
-    ) -> Result<()> {
-        let begin = self.kernel::<T, _>("backward_begin", index, &passes.begin)?;
-        let Upstream { out, lse, dout } = call.upstream;
-        let (of_out, of_dout) = (Strides::of(out), Strides::of(dout));
-        let sizes = call.checked.sizes;
-        let nothing = &self.workspace(call.stream)?.nothing;
-        let blocks = match call.masked {
-            Some(_) => call.block_stride(),
-            None => sizes.queries.div_ceil(call.block()),
-        };
-        begin.launch(
-            call.stream,
-            grid([blocks, sizes.heads, sizes.batch]),
-            (
-                out,
-                dout,
-                lse,
-                &rows.delta,
-                &rows.log2_sum,
-                &rows.sums,
-                &rows.turns,
-                call.options
-                    .lengths
-                    .map_or(&nothing.0, |lengths| lengths.query_offsets),
-                sizes.queries as i32,
-                i32::from(call.options.lengths.is_some()),
-                call.qkv[0].place().shape[2] as i32,
-                call.block_stride() as i32,
-                of_out.numbers(),
-                of_dout.numbers(),
-            ),
-        )?;
-        Ok(())
-    }
-
     fn launch_gradients<T: Operand, M: Differentiable>(
         &self,
         call: &Call<'_, T>,
@@ -332,42 +295,15 @@ impl Attention {
                 is_ragged: call.options.lengths.is_some(),
                 block_stride: call.block_stride(),
                 sections: call.sections(),
+                passes: [call.upstream.out, call.upstream.lse, call.gradients[0], &rows.progress],
+                ahead: call.ahead(),
+                is_causal: mask.is_causal(),
+                row_stride: q.place().shape[2],
                 factors: M::factors(scale, call.options.softcap.unwrap_or(1.0)),
                 scale: scale,
                 strides: [[of_dk.head, of_dk.token], [of_dv.head, of_dv.token]],
+                strides_of_dq: Strides::of(call.gradients[0]).numbers(),
                 dropout: call.options.dropout
-            ),
-        )?;
-        Ok(())
-    }
-
-    fn launch_end<T: Operand>(
-        &self,
-        call: &Call<'_, T>,
-        index: usize,
-        passes: &Passes<T>,
-        rows: &GradientRows,
-    ) -> Result<()> {
-        let end = self.kernel::<T, _>("backward_end", index, &passes.end)?;
-        let dq = call.gradients[0];
-        let of_dq = Strides::of(dq);
-        let sizes = call.checked.sizes;
-        let nothing = &self.workspace(call.stream)?.nothing;
-        let halves = sizes.queries.div_ceil(call.block()) * GROUPS;
-        end.launch(
-            call.stream,
-            grid([halves, sizes.heads, sizes.batch]),
-            (
-                &rows.sums,
-                dq,
-                call.options
-                    .lengths
-                    .map_or(&nothing.0, |lengths| lengths.query_offsets),
-                sizes.queries as i32,
-                i32::from(call.options.lengths.is_some()),
-                call.block_stride() as i32,
-                call.checked.scale,
-                of_dq.numbers(),
             ),
         )?;
         Ok(())

@@ -81,6 +81,7 @@ impl Attention {
             checked,
             masked: Some(mask.shape().walked()[0]),
             is_crowded: is_crowded::<M>(),
+            has_passes: false,
         };
         self.between_passes(&call, |rows| {
             self.launch_listed::<T, M>(&call, mask, data, rows)

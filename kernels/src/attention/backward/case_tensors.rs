@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use tilekit::prelude::*;
 
+use super::beside::{has_passes, least_ahead};
 use super::part::{GROUPS, block_stride, keys_of, listed_keys_of, queries_of};
 use super::sections::Plan;
 use crate::attention::blocks::lists::UNIT;
+use crate::attention::modifier::Plain;
 use crate::attention::plan::Sizes;
 use crate::attention::reference::{Attention, Scores, Setup, numbers};
 
@@ -149,6 +151,41 @@ impl<T: Float + DeviceElement> Given<T> {
         }
     }
 
+    /// Heads of K and V of either pass: as few as may be.
+    pub(super) fn ahead<const ORDERED: bool>(&self) -> usize {
+        let Sizes {
+            batch,
+            kv_heads,
+            depths: [depth, _],
+            ..
+        } = self.attention.sizes;
+        let (all, setup) = (batch * kv_heads, self.setup);
+        let is_whole = setup.blocks.is_none() && !setup.is_ragged;
+        let is_plain = matches!(setup.scores, Scores::Plain) && setup.dropout.is_none();
+        if !(is_whole && is_plain && has_passes::<Plain>(depth)) {
+            return all;
+        }
+        let blocks = self.attention.sizes.keys.div_ceil(self.block_keys());
+        least_ahead(self.sections::<ORDERED>(), blocks).min(all)
+    }
+
+    /// The lines of a pass as the last two dimensions of its grid, and the first line of the second pass.
+    pub(super) fn lines<const ORDERED: bool>(&self) -> ([usize; 2], usize) {
+        let Sizes {
+            batch,
+            heads,
+            kv_heads,
+            ..
+        } = self.attention.sizes;
+        let (all, ahead) = (batch * kv_heads, self.ahead::<ORDERED>());
+        if ahead == all {
+            ([heads, batch], 0)
+        } else {
+            let of_head = heads / kv_heads;
+            ([ahead * of_head, 1], (all - ahead) * of_head)
+        }
+    }
+
     /// Batch, heads, tokens and columns of queries or keys, and the strides.
     pub(super) fn place(&self, side: usize, columns: usize) -> ([usize; 4], [usize; 4]) {
         let Sizes {
@@ -167,6 +204,7 @@ pub(super) struct Made<T> {
     pub(super) log2_sum: Output<f32>,
     pub(super) sums: Output<f32>,
     pub(super) turns: Output<i32>,
+    pub(super) progress: Output<i32>,
     pub(super) dq: Output<T>,
     pub(super) dk: Output<T>,
     pub(super) dv: Output<T>,
@@ -190,6 +228,7 @@ impl<T: Float + DeviceElement> Made<T> {
             log2_sum,
             sums: case.output::<f32>("sums", [rows, depth]),
             turns: case.output::<i32>("turns", [1 + blocks * GROUPS]),
+            progress: case.output::<i32>("progress", [attention.sizes.batch * kv_heads * 2]),
             dq: case.output::<T>("dq", attention.shape(0, heads, depth)),
             dk: case.output::<T>("dk", attention.shape(1, kv_heads, depth)),
             dv: case.output::<T>("dv", attention.shape(1, kv_heads, values)),

@@ -19,7 +19,7 @@ fn gradients<T, const D: usize, const DV: usize, const ORDERED: bool, M: Differe
     setup: Setup,
 ) -> CaseResult
 where
-    T: Float + WgmmaOperand<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32> + DeviceElement,
 {
     let launch = launch_gradients::<T, D, DV, ORDERED, M>;
     let Sizes {
@@ -28,7 +28,7 @@ where
         queries,
         keys,
         ..
-    } = between_passes::<T, D, DV>(case, setup, launch)?;
+    } = between_passes::<T, D, DV, ORDERED>(case, setup, launch)?;
     let products = batch * heads * queries * keys * (6 * D + 4 * DV);
     let is_causal = setup.mask.right == Some(0) && queries == keys;
     case.does_tensor_flops::<T>(if is_causal { products / 2 } else { products });
@@ -36,27 +36,28 @@ where
 }
 
 /// Launches the kernel in front of the main loop, the main loop by `launch`, and the kernel behind it, and compares what they make.
-pub(super) fn between_passes<T, const D: usize, const DV: usize>(
+pub(super) fn between_passes<T, const D: usize, const DV: usize, const ORDERED: bool>(
     case: &mut Case,
     setup: Setup,
     launch: impl FnOnce(&mut Case, &Given<T>, &Made<T>) -> CaseResult,
 ) -> tilekit::Result<Sizes>
 where
-    T: Float + WgmmaOperand<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32> + DeviceElement,
 {
     let given = Given::<T>::new(case, setup, [D, DV]);
     let made = Made::new(case, &given);
     let is_wide = given.block() > ROWS;
+    let (lines, _) = given.lines::<ORDERED>();
     if is_wide {
-        launch_begin::<T, D, DV, { GROUPS * ROWS }>(case, &given, &made)?;
+        launch_begin::<T, D, DV, { GROUPS * ROWS }>(case, &given, &made, lines)?;
     } else {
-        launch_begin::<T, D, DV, ROWS>(case, &given, &made)?;
+        launch_begin::<T, D, DV, ROWS>(case, &given, &made, lines)?;
     }
     launch(case, &given, &made)?;
     if is_wide {
-        launch_end::<T, D, { GROUPS * ROWS }>(case, &given, &made)?;
+        launch_end::<T, D, { GROUPS * ROWS }>(case, &given, &made, given.lines::<ORDERED>())?;
     } else {
-        launch_end::<T, D, ROWS>(case, &given, &made)?;
+        launch_end::<T, D, ROWS>(case, &given, &made, given.lines::<ORDERED>())?;
     }
     expect(case, &given, &made)?;
     Ok(given.attention.sizes)
@@ -66,13 +67,15 @@ fn launch_begin<T, const D: usize, const DV: usize, const QUERIES: usize>(
     case: &mut Case,
     given: &Given<T>,
     made: &Made<T>,
+    [lines, sequences]: [usize; 2],
 ) -> CaseResult
 where
-    T: Float + WgmmaOperand<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32> + DeviceElement,
 {
     let Sizes {
         batch,
         heads,
+        kv_heads,
         queries,
         ..
     } = given.attention.sizes;
@@ -81,7 +84,7 @@ where
     let strides = given.strides_of_queries(DV);
     case.launch(
         backward_begin::<T, D, DV, QUERIES>,
-        grid([of_longest, heads, batch]),
+        grid([of_longest, lines, sequences]),
         (
             &given.out,
             &given.dout,
@@ -90,11 +93,14 @@ where
             &made.log2_sum,
             &made.sums,
             &made.turns,
+            &made.progress,
             &given.offsets[0],
             queries as i32,
             i32::from(given.setup.is_ragged),
             tokens as i32,
             of_head as i32,
+            heads as i32,
+            (batch * kv_heads * 2) as i32,
             strides,
             strides,
         ),
@@ -108,7 +114,7 @@ fn launch_gradients<T, const D: usize, const DV: usize, const ORDERED: bool, M: 
     made: &Made<T>,
 ) -> CaseResult
 where
-    T: Float + WgmmaOperand<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32> + DeviceElement,
 {
     let Given {
         attention, setup, ..
@@ -132,6 +138,7 @@ where
     }
     let [q_map, k_map] = [map!(given.q, 0, 0), map!(given.k, 1, 0)];
     let [v_map, dout_map] = [map!(given.v, 1, 1), map!(given.dout, 0, 1)];
+    let out_map = map!(given.out, 0, 1);
     let [dk_map, dv_map] = [map!(made.dk, 1, 0), map!(made.dv, 1, 1)];
     let cap = match setup.scores {
         Scores::Softcap(cap) => cap,
@@ -151,9 +158,14 @@ where
             is_ragged: setup.is_ragged,
             block_stride: given.blocks()[1],
             sections: given.sections::<ORDERED>(),
+            passes: [&out_map, &given.lse, &made.dq, &made.progress],
+            ahead: given.ahead::<ORDERED>(),
+            is_causal: setup.mask.is_causal(),
+            row_stride: attention.rows(0).1,
             factors: M::factors(scale, cap as f32),
             scale: scale,
             strides: [[of_dk[1], of_dk[2]], [of_dv[1], of_dv[2]]],
+            strides_of_dq: given.strides_of_queries(D),
             dropout: setup.dropout
         ),
     )?;
@@ -164,20 +176,16 @@ fn launch_end<T, const D: usize, const QUERIES: usize>(
     case: &mut Case,
     given: &Given<T>,
     made: &Made<T>,
+    ([lines, sequences], first_line): ([usize; 2], usize),
 ) -> CaseResult
 where
-    T: Float + WgmmaOperand<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32> + DeviceElement,
 {
-    let Sizes {
-        batch,
-        heads,
-        queries,
-        ..
-    } = given.attention.sizes;
+    let Sizes { heads, queries, .. } = given.attention.sizes;
     let [of_longest, of_head] = given.blocks();
     case.launch(
         backward_end::<T, D, QUERIES>,
-        grid([of_longest * GROUPS, heads, batch]),
+        grid([of_longest * GROUPS, lines, sequences]),
         (
             &made.sums,
             &made.dq,
@@ -185,6 +193,8 @@ where
             queries as i32,
             i32::from(given.setup.is_ragged),
             of_head as i32,
+            heads as i32,
+            first_line as i32,
             given.attention.scale() as f32,
             given.strides_of_queries(D),
         ),
@@ -283,6 +293,18 @@ cases! {
         batch = [1], kv_heads = [1], query_heads = [2], queries = [130], keys = [200];
     backward_128_f16: <f16, 128, 128, false, Plain>, CAUSAL,
         batch = [1], kv_heads = [1], query_heads = [2], queries = [127], keys = [127];
+    backward_64_heads: <bf16, 64, 64, false, Plain>, FULL,
+        batch = [1, 2], kv_heads = [5, 3], query_heads = [1, 2], queries = [130, 300], keys = [260, 129];
+    backward_64_heads_causal: <bf16, 64, 64, false, Plain>, CAUSAL,
+        batch = [1, 3], kv_heads = [7, 2], query_heads = [1, 3], queries = [400, 130], keys = [400, 290];
+    backward_128_heads: <bf16, 128, 128, false, Plain>, Setup { tokens_first: true, ..FULL },
+        batch = [1, 2], kv_heads = [5, 2], query_heads = [1, 4], queries = [200, 65], keys = [300, 129];
+    backward_128_heads_causal: <bf16, 128, 128, false, Plain>, CAUSAL,
+        batch = [1, 2, 4], kv_heads = [7, 3, 2], query_heads = [1, 2, 1], queries = [390, 130, 63], keys = [390, 300, 200];
+    backward_128_heads_window: <bf16, 128, 128, false, Plain>, WINDOW,
+        batch = [1], kv_heads = [6], query_heads = [1], queries = [300], keys = [420];
+    backward_128_heads_f16: <f16, 128, 128, false, Plain>, CAUSAL,
+        batch = [1], kv_heads = [5], query_heads = [1], queries = [127], keys = [127];
     backward_96: <bf16, 96, 96, false, Plain>, FULL,
         batch = [1, 2], kv_heads = [1], query_heads = [2, 1], queries = [65, 129], keys = [130, 257];
     backward_96_causal: <bf16, 96, 96, false, Plain>, Setup { tokens_first: true, ..CAUSAL },

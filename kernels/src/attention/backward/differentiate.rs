@@ -2,20 +2,23 @@
 
 use tilekit::prelude::*;
 
+use super::beside::Beside;
 use super::block::{Block, Rows, Tiles};
 use super::consumer::Consumer;
 use super::part::{GROUPS, gradient_of_group, has_query_rows};
 use super::sections::Sections;
+use super::strips::Buffers;
 use super::terms::ADDERS;
 use super::walk::Walk;
 use crate::attention::dropout::Drops;
 use crate::attention::modifier::Modifier;
 
-/// Registers of a consumer thread, and of a thread that loads, adds or keeps turns, which would spill with 24 at the other depths where sums are ordered.
-fn registers(depth: usize, keeps_turns_of_lists: bool) -> [u32; 2] {
+/// Registers of a consumer thread, and of a thread of the other warps: those that compute passes of other heads, or keep turns of lists, would spill with 24, and so would those that
+/// load and add at the other depths where sums are ordered.
+fn registers(depth: usize, has_passes: bool, keeps_turns_of_lists: bool) -> [u32; 2] {
     match depth {
-        256 if keeps_turns_of_lists => [232, 40],
-        64 | 128 | 256 => [240, 24],
+        64 | 128 if !has_passes => [240, 24],
+        256 if !keeps_turns_of_lists => [240, 24],
         _ => [232, 40],
     }
 }
@@ -33,6 +36,8 @@ pub(super) struct Tensors<T> {
     pub(super) sums: Ptr<f32>,
     pub(super) turns: Ptr<i32>,
     pub(super) sections: Sections,
+    /// Passes of other heads, which need sections.
+    pub(super) beside: Option<Beside<T>>,
     pub(super) depths: [usize; 2],
     pub(super) is_ordered: bool,
     pub(super) log2_scale: Scalar<f32>,
@@ -42,16 +47,32 @@ pub(super) struct Tensors<T> {
 
 /// Computes dK and dV of a block of keys, and adds the block's terms of dQ.
 #[device]
-pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, of: Tensors<T>) {
+pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>, W: Walk>(
+    walk: W,
+    of: Tensors<T>,
+) {
     let depths = of.depths;
+    // At depth 256 it spills more.
+    if depths[0] < 256 {
+        launch_dependents();
+        launch_wait();
+    }
     let sizes = walk.keys().block;
     // In any order of terms sections give nothing beyond depth 128, and numbers of dropout leave no registers for them.
     let has_sections = of.is_ordered || !(has_query_rows(depths[0]) || W::Modifier::DROPS);
     let sections = has_sections.then_some(of.sections);
     // With a mask this takes 0.9 of the time at depth 192, and more at 128 and 256 (bench/results/attention.md, "Shortest CTAs first").
     let has_ascending_heads = of.is_ordered && W::HAS_TWO_EDGES && depths[0] == 192;
-    let block = Block::of_program(walk, sections, of.turns, of.is_ordered, has_ascending_heads);
-    let tiles = Tiles::<T>::alloc(depths, sizes, of.is_ordered);
+    let takes_ticket = of.is_ordered || of.beside.is_some();
+    let block = Block::of_program(
+        walk,
+        sections,
+        of.turns,
+        of.is_ordered,
+        takes_ticket,
+        has_ascending_heads,
+    );
+    let tiles = Tiles::<T>::alloc(depths, sizes, of.is_ordered, of.beside.is_some());
     let differentiate = |group: usize| {
         let consumer = Consumer {
             block,
@@ -87,21 +108,29 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, o
         tma_store_wait_read(0);
     };
     let keeps_turns_of_lists = !W::HAS_TWO_EDGES && tiles.turns.is_some();
-    let [of_consumers, of_producer] = registers(depths[0], keeps_turns_of_lists);
+    let [of_consumers, of_producer] =
+        registers(depths[0], of.beside.is_some(), keeps_turns_of_lists);
     let parts = warp_specialize()
         .registers(of_consumers)
         .main(|| differentiate(0))
         .worker(Warps(4).registers(of_consumers), || differentiate(1))
         .worker(Warps(1).registers(of_producer), || {
-            block.load(of.maps, of.lines, tiles);
+            block.load(of.maps, of.lines, tiles, of.beside);
         });
     let parts = match tiles.dq {
         Some(terms) => parts.workers(0..ADDERS, Warps(1).registers(of_producer), |adder| {
             let elements = sizes[0] * depths[0] / GROUPS;
+            let head = block.head_of_all();
+            if let Some(beside) = of.beside {
+                beside.await_rows(head);
+            }
             if of.is_ordered {
                 block.add_terms_in_order(adder, terms, of.sums, elements);
             } else {
                 block.add_terms(adder, terms[adder], of.sums, elements);
+            }
+            if let Some(beside) = of.beside {
+                beside.end_terms(head);
             }
         }),
         None => parts,
@@ -110,6 +139,15 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32>, W: Walk>(walk: W, o
         Some(turns) => parts.workers(0..GROUPS, Warps(1).registers(of_producer), |group| {
             block.keep_turns(group, turns[group]);
         }),
+        None => parts,
+    };
+    let parts = match of.beside {
+        Some(beside) => {
+            let buffers = Buffers::alloc(depths, sizes[0]);
+            parts.worker(Warps(1).registers(of_producer), || {
+                beside.run(block.head_of_all(), block.number, buffers);
+            })
+        }
         None => parts,
     };
     parts.run();

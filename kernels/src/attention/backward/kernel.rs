@@ -20,6 +20,7 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
+use super::beside::{Beside, has_passes};
 use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
@@ -27,8 +28,10 @@ use super::part::{
     is_crowded, keeps_bounds, keys_of, part_of_gradient, queries_of, swizzle_of_keys,
 };
 use super::sections::Sections;
+use super::strips::{ROWS_OF_WARP, Strips};
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::swizzle;
+use crate::attention::mainloop::problem::ROWS;
 use crate::attention::masked::spans::{Lengths, Window};
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 
@@ -39,9 +42,11 @@ use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap}
 /// before to `right` after its position, within its chunk of `chunk` keys; the last query has the last key's position. With `is_ragged`,
 /// batches are sequences one after the other, `query_offsets` and `key_offsets` say where each begins and the last ends, and `queries` and
 /// `keys` are the longest. `log2_sum`, `delta`, `sums` and `turns` are what [`backward_begin`](super::passes::backward_begin) made: of
-/// the blocks of queries of each head, `block_stride` of them, of which `turns` are counted where `ORDERED`. Heads are in sections of `section`, and one begins when the one before it has
-/// begun `lead` of its blocks of keys (up to depth 128, or where `ORDERED`). Scores are multiplied
-/// by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2; `scale` is the factor of dK. `dk_rows` and `dv_rows`
+/// the blocks of queries of each head, `block_stride` of them, of which `turns` are counted where `ORDERED`. `sections` are the heads of a section; the blocks of keys that one has begun when the next one begins (up to
+/// depth 128, or where `ORDERED`); how many heads ahead row sums and zeros are written, and behind dQ is rounded; and whether the first block of keys has the most steps. What
+/// `backward_begin` makes for the first heads, and [`backward_end`](super::passes::backward_end) for the last ones, this kernel makes for the others (at depths 64 and 128, of plain scores): from `out`, dO by
+/// [`ROWS_OF_WARP`] and `lse`, whose heads are `row_stride` apart, and into `dq`, `dq_strides` apart. `progress` has two counts for each head of K and V, 0 before. Scores are multiplied
+/// by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2; `scale` is the factor of dK and dQ. `dk_rows` and `dv_rows`
 /// are `dk` and `dv`, whose heads and tokens are these strides apart. Weights are dropped as in
 /// [`forward_masked`](crate::attention::masked::kernel::forward_masked).
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
@@ -64,7 +69,7 @@ use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap}
     <f16, 128, 128, false, Plain>
 ))]
 pub fn backward<
-    T: Float + WgmmaOperand<T, f32>,
+    T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>,
     const D: usize,
     const DV: usize,
     const ORDERED: bool,
@@ -81,10 +86,15 @@ pub fn backward<
     dv: TensorMap<T>,
     dk_rows: Ptr<T>,
     dv_rows: Ptr<T>,
-    #[readonly] log2_sum: Ptr<f32>,
-    #[readonly] delta: Ptr<f32>,
+    log2_sum: Ptr<f32>,
+    delta: Ptr<f32>,
     sums: Ptr<f32>,
     turns: Ptr<i32>,
+    #[block([1, 1, ROWS_OF_WARP, DV], swizzle::<T>(DV, 4))] out: TensorMap<T>,
+    #[block([1, 1, ROWS_OF_WARP, DV], swizzle::<T>(DV, 4))] dout_rows: TensorMap<T>,
+    #[readonly] lse: Ptr<f32>,
+    dq: Ptr<T>,
+    progress: Ptr<i32>,
     #[align(4)] query_offsets: Ptr<i32>,
     #[align(4)] key_offsets: Ptr<i32>,
     #[align(4)] data: Ptr<f32>,
@@ -96,21 +106,45 @@ pub fn backward<
     right: i32,
     chunk: i32,
     block_stride: i32,
-    section: i32,
-    lead: i32,
+    sections: [i32; 4],
+    row_stride: i32,
     log2_scale: f32,
     score_scale: f32,
     scale: f32,
-    #[multiple_of(8)] dk_head_stride: i64,
-    #[multiple_of(8)] dk_token_stride: i64,
-    #[multiple_of(8)] dv_head_stride: i64,
-    #[multiple_of(8)] dv_token_stride: i64,
+    #[multiple_of(8)] dk_strides: [i64; 2],
+    #[multiple_of(8)] dv_strides: [i64; 2],
+    #[multiple_of(8)] dq_strides: [i64; 3],
     seed: i64,
     dropped: i32,
 ) {
     assume((query_heads > 0) & (queries > 0) & (keys > 0) & (chunk > 0));
-    assume((section > 0) & (lead > 0));
+    let [section, lead, ahead, is_causal] = sections;
+    assume((section > 0) & (lead > 0) & (block_stride > 0));
+    let kv_heads = num_programs(1);
     let block_queries = queries_of(D, is_crowded::<M>());
+    let beside = Beside {
+        strips: Strips {
+            rows: [out, dout_rows],
+            lse,
+            row_stride,
+            lines: [log2_sum, delta],
+            sums,
+            turns: ORDERED.then_some(turns),
+            dq,
+            strides: dq_strides,
+            scale,
+            queries,
+            depths: [D, DV],
+            block: block_queries,
+        },
+        progress,
+        ahead,
+        heads: kv_heads * num_programs(2),
+        blocks: num_programs(0),
+        is_causal: is_causal != 0,
+        query_heads: [query_heads, query_heads * kv_heads],
+        of_line: block_stride * (block_queries / ROWS),
+    };
     let windows = KeyBlocks {
         lengths: Lengths {
             is_ragged: is_ragged != 0,
@@ -119,7 +153,7 @@ pub fn backward<
             keys,
         },
         window: Window { left, right, chunk },
-        kv_heads: num_programs(1),
+        kv_heads,
         query_heads,
         block_stride,
         score_scale,
@@ -134,22 +168,23 @@ pub fn backward<
             Rows {
                 map: dk,
                 to: dk_rows,
-                strides: [dk_head_stride, dk_token_stride],
+                strides: dk_strides,
             },
             Rows {
                 map: dv,
                 to: dv_rows,
-                strides: [dv_head_stride, dv_token_stride],
+                strides: dv_strides,
             },
         ],
         lines: [log2_sum, delta],
         sums,
         turns,
         sections: Sections {
-            heads: [section, num_programs(1) * num_programs(2)],
+            heads: [section, kv_heads * num_programs(2)],
             lead,
             blocks: num_programs(0),
         },
+        beside: has_passes::<M>(D).then_some(beside),
         depths: [D, DV],
         is_ordered: ORDERED,
         log2_scale,
@@ -170,9 +205,14 @@ macro_rules! backward_arguments {
         is_ragged: $is_ragged:expr,
         block_stride: $block_stride:expr,
         sections: $sections:expr,
+        passes: [$out:expr, $lse:expr, $dq:expr, $progress:expr],
+        ahead: $ahead:expr,
+        is_causal: $is_causal:expr,
+        row_stride: $row_stride:expr,
         factors: $factors:expr,
         scale: $scale:expr,
         strides: [$of_dk:expr, $of_dv:expr],
+        strides_of_dq: $of_dq:expr,
         dropout: $dropout:expr
     ) => {{
         let dropout: Option<Dropout> = $dropout;
@@ -202,6 +242,11 @@ macro_rules! backward_arguments {
             delta,
             sums,
             turns,
+            $out,
+            $dout,
+            $lse,
+            $dq,
+            $progress,
             $query_offsets,
             $key_offsets,
             $data,
@@ -213,15 +258,19 @@ macro_rules! backward_arguments {
             right,
             chunk,
             $block_stride as i32,
-            sections.heads,
-            sections.lead,
+            [
+                sections.heads,
+                sections.lead,
+                $ahead as i32,
+                i32::from($is_causal),
+            ],
+            $row_stride as i32,
             exponent_scale * LOG2_E as f32,
             score_scale,
             $scale,
-            of_dk[0] as i64,
-            of_dk[1] as i64,
-            of_dv[0] as i64,
-            of_dv[1] as i64,
+            of_dk.map(|stride| stride as i64),
+            of_dv.map(|stride| stride as i64),
+            $of_dq,
             dropout.map_or(0, |dropout| dropout.seed as i64),
             dropout.map_or(0, |dropout| dropout.threshold() as i32),
         )

@@ -18,7 +18,7 @@ fn launch<T, const D: usize, const DV: usize, const ORDERED: bool, M: Differenti
     made: &Made<T>,
 ) -> CaseResult
 where
-    T: Float + WgmmaOperand<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32> + DeviceElement,
 {
     let (sizes, setup) = (given.attention.sizes, given.setup);
     let shape = shape_of(sizes);
@@ -102,7 +102,7 @@ macro_rules! cases {
         #[case(sizes(batch = $batch, kv_heads = $kv, query_heads = $g, queries = $queries, keys = $ks))]
         fn $name(case: &mut Case) -> CaseResult {
             let launch = launch::<$ty, $d, $dv, $ordered, $modifier>;
-            between_passes::<$ty, $d, $dv>(case, $setup, launch)?;
+            between_passes::<$ty, $d, $dv, $ordered>(case, $setup, launch)?;
             Ok(())
         }
     )*};

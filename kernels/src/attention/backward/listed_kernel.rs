@@ -29,7 +29,7 @@ use crate::attention::plan::FAR;
     <bf16, 256, 256, false, Plain>
 ))]
 pub fn backward_blocks<
-    T: Float + WgmmaOperand<T, f32>,
+    T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>,
     const D: usize,
     const DV: usize,
     const ORDERED: bool,
@@ -120,6 +120,7 @@ pub fn backward_blocks<
             lead,
             blocks: num_programs(0),
         },
+        beside: None,
         depths: [D, DV],
         is_ordered: ORDERED,
         log2_scale,

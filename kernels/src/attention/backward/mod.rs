@@ -1,8 +1,10 @@
 //! Attention backward: gradients of Q, K and V. [`backward`] is the main loop, between the kernels of [`passes`], and [`backward_blocks`] that of block-sparse masks.
 
+mod beside;
 mod block;
 mod call;
 mod call_listed;
+mod call_passes;
 mod case_tensors;
 mod cases;
 mod check;
@@ -18,6 +20,7 @@ pub mod passes;
 mod sections;
 mod step_by_keys;
 mod step_by_queries;
+mod strips;
 mod table;
 mod terms;
 mod turns;

@@ -1,4 +1,5 @@
-//! The passes before and after the main loop of attention backward: row sums and zeros before, rounding of dQ after.
+//! The passes before and after the main loop of attention backward: row sums and zeros before, rounding of dQ after. Up to depth 128 they may have the first and the last heads alone, and the main loop the
+//! others (`beside.rs`).
 
 use tilekit::prelude::*;
 
@@ -20,6 +21,8 @@ struct QueryBlock {
     /// Batch of the tensors, and head.
     batch: Scalar<i32>,
     head: Scalar<i32>,
+    /// The head among those of all batches.
+    line: Scalar<i32>,
     /// Its first query in the sequence, and in the tensors.
     first: Scalar<i32>,
     token: Scalar<i32>,
@@ -29,31 +32,44 @@ struct QueryBlock {
     number: Scalar<i32>,
 }
 
-#[device]
-fn query_block(
+/// Heads whose blocks a launch has.
+struct Lines {
     lengths: Lengths,
-    number: Scalar<i32>,
-    size: usize,
+    /// The first of the heads of all batches.
+    first: Scalar<i32>,
+    /// Heads of a batch.
+    heads: Scalar<i32>,
+    /// Blocks of a head.
     block_stride: Scalar<i32>,
-) -> QueryBlock {
-    let (head, sequence) = (program_id(1), program_id(2));
-    let [starts, of_sequence] = lengths.of(sequence);
-    let batch = select(lengths.is_ragged, 0, sequence);
-    let line = batch * num_programs(1) + head;
-    let first = number * size;
-    QueryBlock {
-        batch,
-        head,
-        first,
-        token: starts[0] + first,
-        queries: of_sequence[0],
-        number: line * block_stride + lengths.first_block(sequence, starts, size) + number,
+}
+
+impl Lines {
+    /// Block `number`, of `size` queries, of this program's line: of consecutive heads from the first on, or, of concatenated sequences, of each head of each.
+    #[device]
+    fn block(self, number: Scalar<i32>, size: usize) -> QueryBlock {
+        let Lines { lengths, heads, .. } = self;
+        let line = self.first + program_id(2) * num_programs(1) + program_id(1);
+        let (sequence, head) = (line / heads, line % heads);
+        let [starts, of_sequence] = lengths.of(sequence);
+        let batch = select(lengths.is_ragged, 0, sequence);
+        let line = batch * heads + head;
+        let first = number * size;
+        let of_line = lengths.first_block(sequence, starts, size) + number;
+        QueryBlock {
+            batch,
+            head,
+            line,
+            first,
+            token: starts[0] + first,
+            queries: of_sequence[0],
+            number: line * self.block_stride + of_line,
+        }
     }
 }
 
 /// `delta = Σ dout · out` of each row, `log2_sum = lse · log2(e)`, and zeros in `sums` and `turns`: what
 /// [`backward`](super::kernel::backward) reads and adds to. A program for each block of queries of the longest
-/// sequence, each head, and each batch.
+/// sequence, and each line: heads of all batches, the first of them, or each head of each sequence. The first program sets `progress`, of `counts`, to 0.
 ///
 /// Rows of `out` and `dout` are their strides apart, of batches, heads and tokens; `lse` is `[batch, heads, row_stride]`. With `is_ragged`, batches
 /// are concatenated sequences, which begin at `query_offsets`. The results have `QUERIES` rows for each block of queries, and a head has
@@ -75,23 +91,37 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
     log2_sum: Ptr<f32>,
     sums: Ptr<f32>,
     turns: Ptr<i32>,
+    progress: Ptr<i32>,
     #[align(4)] query_offsets: Ptr<i32>,
     queries: i32,
     is_ragged: i32,
     row_stride: i32,
     block_stride: i32,
+    heads: i32,
+    counts: i32,
     #[multiple_of(8)] out_strides: [i64; 3],
     #[multiple_of(8)] dout_strides: [i64; 3],
 ) {
+    assume((heads > 0) & (block_stride > 0));
     let lengths = Lengths {
         is_ragged: is_ragged != 0,
         offsets: [query_offsets, query_offsets],
         queries,
         keys: queries,
     };
-    let block = query_block(lengths, program_id(0), QUERIES, block_stride);
+    let lines = Lines {
+        lengths,
+        first: scalar(0),
+        heads,
+        block_stride,
+    };
+    let block = lines.block(program_id(0), QUERIES);
     if (program_id(0) == 0) & (program_id(1) == 0) & (program_id(2) == 0) {
         turns.at(0).store(0);
+        for first in range(0, counts).step(128) {
+            let at = first + arange(0..128, Coalesced);
+            progress.at(at).mask(at < counts).store(zeros_like(at));
+        }
     }
     // Of equally long sequences the blocks of a launch are written up to the last: lists of blocks may name some behind the end.
     if !lengths.is_ragged | (block.first < block.queries) {
@@ -111,8 +141,7 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
             };
             let of_out = load(out, out_strides);
             let product = of_out * load(dout, dout_strides);
-            let line = block.batch * num_programs(1) + block.head;
-            let lse = lse.at(line * row_stride + block.token + row);
+            let lse = lse.at(block.line * row_stride + block.token + row);
             let lse = lse.mask(is_row).other(f32::NEG_INFINITY).load();
             let sum = select(lse > f32::NEG_INFINITY, lse * LOG2_E as f32, f32::INFINITY);
             let to = block.number * QUERIES + row;
@@ -129,7 +158,7 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
 }
 
 /// Computes `dq = scale · sums`, rounded, after [`backward`](super::kernel::backward). A program for each
-/// half of a block of queries of the longest sequence, each head, and each batch; the other arguments are as for
+/// half of a block of queries of the longest sequence, and each line from `first_line` on; the other arguments are as for
 /// [`backward_begin`].
 #[kernel(warps = 4, instances(
     <bf16, 64, 128>,
@@ -147,9 +176,14 @@ pub fn backward_end<T: Float, const D: usize, const QUERIES: usize>(
     queries: i32,
     is_ragged: i32,
     block_stride: i32,
+    heads: i32,
+    first_line: i32,
     scale: f32,
     #[multiple_of(8)] strides: [i64; 3],
 ) {
+    launch_dependents();
+    launch_wait();
+    assume((heads > 0) & (block_stride > 0));
     let lengths = Lengths {
         is_ragged: is_ragged != 0,
         offsets: [query_offsets, query_offsets],
@@ -158,7 +192,13 @@ pub fn backward_end<T: Float, const D: usize, const QUERIES: usize>(
     };
     let group = program_id(0) % GROUPS;
     let number = program_id(0) / GROUPS;
-    let block = query_block(lengths, number, QUERIES, block_stride);
+    let lines = Lines {
+        lengths,
+        first: first_line,
+        heads,
+        block_stride,
+    };
+    let block = lines.block(number, QUERIES);
     if block.first < block.queries {
         let half = half_of_dq(0, D, QUERIES)[1].len();
         let [next_rows, next_columns] = half_of_dq(1, D, QUERIES).map(|part| part.start);

@@ -16,11 +16,19 @@ pub(super) type GradientHandles<T> = handles! {
     q k v dout dk dv: TensorMap<T>,
     dk_rows dv_rows: Ptr<T>,
     log2_sum delta sums: Ptr<f32>,
-    turns query_offsets key_offsets: Ptr<i32>,
+    turns: Ptr<i32>,
+    out dout_rows: TensorMap<T>,
+    lse: Ptr<f32>,
+    dq: Ptr<T>,
+    progress query_offsets key_offsets: Ptr<i32>,
     data: Ptr<f32>,
-    query_heads queries keys is_ragged left right chunk block_stride section lead: Scalar<i32>,
+    query_heads queries keys is_ragged left right chunk block_stride: Scalar<i32>,
+    sections: [Scalar<i32>; 4],
+    row_stride: Scalar<i32>,
     log2_scale score_scale scale: Scalar<f32>,
-    dk_head_stride dk_token_stride dv_head_stride dv_token_stride seed: Scalar<i64>,
+    dk_strides dv_strides: [Scalar<i64>; 2],
+    dq_strides: [Scalar<i64>; 3],
+    seed: Scalar<i64>,
     dropped: Scalar<i32>,
 };
 
@@ -40,8 +48,8 @@ pub(super) type ListedHandles<T> = handles! {
 pub(super) type BeginHandles<T> = handles! {
     out dout: Ptr<T>,
     lse delta log2_sum sums: Ptr<f32>,
-    turns query_offsets: Ptr<i32>,
-    queries is_ragged row_stride block_stride: Scalar<i32>,
+    turns progress query_offsets: Ptr<i32>,
+    queries is_ragged row_stride block_stride heads counts: Scalar<i32>,
     out_strides dout_strides: [Scalar<i64>; 3],
 };
 
@@ -50,7 +58,7 @@ pub(super) type EndHandles<T> = handles! {
     sums: Ptr<f32>,
     dq: Ptr<T>,
     query_offsets: Ptr<i32>,
-    queries is_ragged block_stride: Scalar<i32>,
+    queries is_ragged block_stride heads first_line: Scalar<i32>,
     scale: Scalar<f32>,
     strides: [Scalar<i64>; 3],
 };

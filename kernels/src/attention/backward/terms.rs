@@ -43,10 +43,16 @@ impl Payload for Terms {
 impl Terms {
     /// Of blocks of `queries`.
     #[device]
-    pub(super) fn alloc(depth: usize, queries: usize, is_ordered: bool) -> Pipeline<Terms> {
+    pub(super) fn alloc(
+        depth: usize,
+        queries: usize,
+        is_ordered: bool,
+        has_passes: bool,
+    ) -> Pipeline<Terms> {
         let stages = if is_ordered { ADDERS } else { 1 };
-        // Beyond depth 128 shared memory has no place for two.
-        let buffers = if has_query_rows(depth) { 1 } else { stages };
+        // Beyond depth 128, and beside rows of the passes, shared memory has no place for two.
+        let is_full = has_query_rows(depth) || has_passes;
+        let buffers = if is_full { 1 } else { stages };
         let half = queries * depth / GROUPS;
         let terms = Terms {
             halves: Smem::<f32>::alloc([buffers, half], Swizzled::plain([1, 0])),
