@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use tilekit::prelude::*;
 use tilekit_kernels::products::instances::{INSTANCES, Instance};
-use tilekit_kernels::products::plan::Need;
+use tilekit_kernels::products::need::Need;
 use tilekit_kernels::products::{CallPlan, Dispatch, Operand, Options, Products, ResultOf};
 
 /// An element of a test's matrices.

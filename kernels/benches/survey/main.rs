@@ -35,7 +35,8 @@ use std::time::Instant;
 
 use tilekit::prelude::*;
 use tilekit_kernels::products::instances::{INSTANCES, Instance};
-use tilekit_kernels::products::plan::{Need, Plan};
+use tilekit_kernels::products::need::Need;
+use tilekit_kernels::products::plan::Plan;
 use tilekit_kernels::products::{Dispatch, Operand, Products, ResultOf};
 
 use options::Options;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tilekit::case::{BenchOptions, Entrant, Series, StreamContest};
 use tilekit::{CublasHandle, LtProduct};
 use tilekit_kernels::products::instances::Instance;
-use tilekit_kernels::products::plan::Need;
+use tilekit_kernels::products::need::Need;
 use tilekit_kernels::products::{Choice, Dispatch, Operand, Products, ResultOf};
 
 use crate::beside;

@@ -8,7 +8,8 @@ use super::form::Form;
 use super::shape::Shape;
 use crate::products::dense::ManyTile;
 use crate::products::instances::Instance;
-use crate::products::plan::{Need, Plan};
+use crate::products::need::Need;
+use crate::products::plan::Plan;
 
 /// Tiles: warpgroups, rows of each, columns.
 const TILES: [[usize; 3]; 6] = [

@@ -10,8 +10,8 @@ use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::few_tiles::FewTile;
 use crate::products::form::{Form, Side};
 use crate::products::matrix::Matrix;
+use crate::products::need::Need;
 use crate::products::operands::{InRows, Role};
-use crate::products::plan::Need;
 use crate::products::{Products, Result};
 
 use super::mail::MOST_RANKS;

@@ -10,7 +10,8 @@ use crate::products::ending::adders;
 use crate::products::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use crate::products::few_tiles::FewTile;
 use crate::products::instances::Instance;
-use crate::products::plan::{MULTIPROCESSORS, Need, Plan, resident};
+use crate::products::need::Need;
+use crate::products::plan::{MULTIPROCESSORS, Plan, resident};
 
 use super::across::{SLOTS, is_in_two_steps, sent_packets};
 use super::check::Kind;

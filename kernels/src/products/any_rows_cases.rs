@@ -7,7 +7,7 @@ use super::case_product::tolerance;
 use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::{Form, Side};
-use super::plan::unit_of;
+use super::need::unit_of;
 
 /// Packed matrices, of which A may lie along M and B along N.
 fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {

@@ -13,10 +13,10 @@ use super::factor::{Operand, ResultOf};
 use super::form::Form;
 use super::grouped::{grouped, plan};
 use super::matrix::Matrix;
+use super::need::Need;
 use super::operands::Role;
 use super::options::{Options, Precision};
 use super::overlap::check_apart;
-use super::plan::Need;
 use crate::handles::handles;
 
 /// The parameters of `grouped`.

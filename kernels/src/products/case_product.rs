@@ -5,8 +5,8 @@ use tilekit::prelude::*;
 
 use super::factor::{Operand, ResultOf, unit};
 use super::form::Side;
+use super::need::Need;
 use super::options::Precision;
-use super::plan::Need;
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]

@@ -12,9 +12,10 @@ use super::factor::{Operand, ResultOf, UNIT_BYTES};
 use super::form::Side;
 use super::instances::Instance;
 use super::matrix::Matrix;
+use super::need::{Loose, Need};
 use super::options::{Options, Precision};
 use super::overlap::check_apart;
-use super::plan::{Loose, MOST_ALONG_Y, Need};
+use super::plan::MOST_ALONG_Y;
 
 pub(super) type View<'a, T> = TensorView<'a, T>;
 

@@ -8,8 +8,9 @@ use super::epilogue::{Activation, Axis, Plain, Scales, Standard};
 use super::epilogue_cases::standard;
 use super::factor::{Operand, ResultOf};
 use super::instances::INSTANCES;
+use super::need::Need;
 use super::numbers::cluster;
-use super::plan::{Need, Plan};
+use super::plan::Plan;
 
 /// The plan of the instance that the case names.
 fn plan_of(case: &Case, need: &Need) -> Plan {

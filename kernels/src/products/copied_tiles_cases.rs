@@ -7,7 +7,7 @@ use super::copied_tiles::{CopiedTile, copied_tiles};
 use super::epilogue::Plain;
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf};
 use super::form::Form;
-use super::plan::unit_of;
+use super::need::unit_of;
 
 /// Packed matrices; of a turned tile, X is B.
 fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::{Device, Tuned};
 
 use super::instances::{INSTANCES, Instance};
+use super::need::Need;
 use super::options::Precision;
-use super::plan::{Need, Plan};
+use super::plan::Plan;
 
 /// What `cargo tilekit tune --export` wrote, one file for each kind of GPU.
 const RECORDS: [&str; 1] = [include_str!("records/h200.jsonl")];

@@ -11,7 +11,8 @@ use super::factor::{Operand, ResultOf, STAGE_BYTES, depth, unit};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of};
 use super::instances::Instance;
-use super::plan::{MULTIPROCESSORS, Need, Plan};
+use super::need::Need;
+use super::plan::{MULTIPROCESSORS, Plan};
 use super::ring::Ring;
 
 /// Tiles of [`grouped`]: warpgroups, rows of each, columns, and the most stages.

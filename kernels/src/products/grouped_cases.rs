@@ -7,8 +7,8 @@ use super::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use super::factor::{Operand, ResultOf, unit};
 use super::form::{Form, Side};
 use super::grouped::{grouped, plan, tiles};
+use super::need::Need;
 use super::options::Precision;
-use super::plan::Need;
 
 /// The factors of epilogues.
 const ALPHA: f32 = 0.75;

@@ -4,11 +4,12 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::check::View;
+use super::division::Division;
 use super::epilogue::Data;
 use super::epilogue_arguments::EpilogueArguments;
 use super::form::{Form, Side};
 use super::matrix::Matrix;
-use super::plan::{Division, Need};
+use super::need::Need;
 use crate::handles::handles;
 
 /// The parameters of `dense`.

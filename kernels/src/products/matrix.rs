@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::error::{Result, expect};
 use super::factor::UNIT_BYTES;
-use super::plan::unit_of;
+use super::need::unit_of;
 
 /// Elements along which indices of 32 bits may count.
 const MOST: usize = 1 << 28;

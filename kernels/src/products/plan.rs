@@ -3,97 +3,19 @@
 use std::fmt;
 
 use super::dense::ManyTile;
+use super::division::Division;
+use super::factor::INSTRUCTION_ROWS;
 pub use super::factor::MULTIPROCESSORS;
-use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
 use super::few_tiles::FewTile;
 use super::instances::{INSTANCES, Instance};
-use super::options::Precision;
+use super::need::Need;
 use super::precise::PreciseTile;
-use super::split_k::{MOST_PARTS, SplitTile};
+use super::split_k::SplitTile;
 use super::times::{
     any_microseconds, cluster_microseconds, copied_microseconds, copy_microseconds,
-    few_microseconds, many_microseconds, precise_microseconds, precise_parts_microseconds,
-    split_microseconds, wave_microseconds,
+    few_microseconds, many_microseconds, precise_microseconds, wave_microseconds,
 };
 pub(crate) use super::times::{clock, resident, step_cycles, together};
-
-/// A product, as the choice of its kernel depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Need {
-    /// M, N and K.
-    pub size: [usize; 3],
-    /// Products of that size.
-    pub batches: usize,
-    /// Bytes of an element of A and B, and of the result.
-    pub element_bytes: [usize; 2],
-    /// Elements of A follow each other along M, those of B along N.
-    pub is_mn_major: [bool; 2],
-    /// How exactly f32 is multiplied.
-    pub precision: Precision,
-    /// How matrices lie that no tensor map takes; none where those that need it are copied whatever computes it, and where none needs it.
-    pub loose: Option<Loose>,
-    /// Rows of C are longer than N, and N ends within 16 bytes: what stores by TMA, which writes whole units, goes through a workspace.
-    pub ends_early: bool,
-}
-
-/// How matrices of 16 bits lie whose lines begin anywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Loose {
-    /// Elements of which lines of A, B and C begin and end at multiples: 1, 2, 4 or 8.
-    pub units: [usize; 3],
-    /// Whether A, B and C are copied for a kernel that wants tensor maps.
-    pub are_copied: [bool; 3],
-    /// Elements of A follow each other along M, those of B along N.
-    pub is_mn_major: [bool; 2],
-}
-
-impl Need {
-    /// One product of bf16 or f16 with results of the same type, contiguous along K.
-    pub fn of_16_bits(size: [usize; 3]) -> Need {
-        Need {
-            size,
-            batches: 1,
-            element_bytes: [2, 2],
-            is_mn_major: [false; 2],
-            precision: Precision::Tf32,
-            loose: None,
-            ends_early: false,
-        }
-    }
-
-    /// The same of matrices without gaps between their rows.
-    pub fn of_packed_16_bits(size: [usize; 3]) -> Need {
-        let [_, n, k] = size;
-        let units = [k, k, n].map(unit_of);
-        let are_copied = units.map(|unit| unit < 8);
-        let loose = Loose {
-            units,
-            are_copied,
-            is_mn_major: [false; 2],
-        };
-        Need {
-            loose: are_copied.contains(&true).then_some(loose),
-            ..Need::of_16_bits(size)
-        }
-    }
-
-    /// Steps along K, each of [`STAGE_BYTES`].
-    pub(super) fn steps(&self) -> usize {
-        (self.size[2] * self.element_bytes[0]).div_ceil(STAGE_BYTES)
-    }
-
-    /// Bytes of all matrices.
-    pub(super) fn bytes(&self) -> f64 {
-        let ([m, n, k], [of_operands, of_result]) = (self.size, self.element_bytes);
-        let of_one = (m * k + n * k) * of_operands + m * n * of_result;
-        (of_one * self.batches) as f64
-    }
-}
-
-/// The largest of 1, 2, 4 and 8 that divides this.
-pub(super) fn unit_of(extent: usize) -> usize {
-    1 << extent.trailing_zeros().min(3)
-}
 
 /// A way to compute one product.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -303,86 +225,6 @@ fn of_wave(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
 /// CTAs of a grid along y and along z.
 pub(super) const MOST_ALONG_Y: usize = tilekit::target::SM_90A.grid[1] as usize;
 
-/// How `split_k` divides the steps along K.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Division {
-    /// Tiles of the result.
-    pub(super) tiles: usize,
-    /// Parts of each, none empty.
-    pub(super) parts: usize,
-    /// Steps of a part, but for the last one of a tile, which may have fewer.
-    pub(super) each: usize,
-}
-
-impl Division {
-    /// That of an instance whose programs divide K through memory; `None` of any other.
-    pub(super) fn of(instance: Instance, need: &Need) -> Option<Division> {
-        match instance {
-            Instance::Split(tile) => Some(Division::roundly(tile, need).0),
-            Instance::PreciseParts(tile) => Some(Division::precisely(tile, need).0),
-            _ => None,
-        }
-    }
-
-    /// Tiles of an instance whose programs divide K through memory.
-    fn tiles(instance: Instance, need: &Need) -> Option<usize> {
-        let [m, n, _] = need.size;
-        match instance {
-            Instance::Split(tile) => {
-                let [rows, columns] = tile.shape();
-                let along_m = m.div_ceil(rows).next_multiple_of(tile.ctas);
-                Some(along_m * n.div_ceil(columns))
-            }
-            Instance::PreciseParts(tile) => Some(tile.count([m, n]).iter().product()),
-            _ => None,
-        }
-    }
-
-    /// Parts of a tile, at most: those for which all CTAs run at a time. More took longer than whole tiles in all shapes that were tried.
-    fn most(tiles: usize, steps: usize) -> usize {
-        MOST_PARTS.min(steps).min(MULTIPROCESSORS / tiles.max(1))
-    }
-
-    /// Of `split_k`, and the predicted time.
-    fn roundly(tile: SplitTile, need: &Need) -> (Division, f64) {
-        let tiles = Division::tiles(Instance::Split(tile), need).unwrap_or(0);
-        Division::fastest(tiles, need.steps(), |divided| {
-            split_microseconds(tile, divided, need)
-        })
-    }
-
-    /// Of `precise_parts`, and the predicted time.
-    fn precisely(tile: PreciseTile, need: &Need) -> (Division, f64) {
-        let tiles = Division::tiles(Instance::PreciseParts(tile), need).unwrap_or(0);
-        Division::fastest(tiles, need.steps(), |divided| {
-            precise_parts_microseconds(tile, divided, need)
-        })
-    }
-
-    /// As many parts as the model says are fastest.
-    fn fastest(tiles: usize, steps: usize, time: impl Fn(Division) -> f64) -> (Division, f64) {
-        let of_each = |parts: usize| {
-            let each = steps.div_ceil(parts).max(1);
-            let parts = steps.div_ceil(each).max(1);
-            let divided = Division { tiles, parts, each };
-            (divided, time(divided))
-        };
-        let better = |best: (Division, f64), next: (Division, f64)| {
-            if next.1 < best.1 { next } else { best }
-        };
-        (2..=Division::most(tiles, steps))
-            .map(of_each)
-            .reduce(better)
-            .unwrap_or_else(|| of_each(1))
-    }
-
-    /// CTAs, one for each part, or for a wave of them.
-    fn programs(self) -> usize {
-        let all = self.tiles * self.parts;
-        all.div_ceil(all.div_ceil(MULTIPROCESSORS).max(1))
-    }
-}
-
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ctas: usize = self.grid.iter().product();
@@ -397,6 +239,7 @@ impl fmt::Display for Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::products::options::Precision;
 
     #[track_caller]
     fn check(size: [usize; 3], expected: &str) {

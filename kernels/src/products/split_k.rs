@@ -274,7 +274,7 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty. `sums` and `counts` are as [`SplitTile::workspace`] says; counts are 0. The
 /// programs of a tile wait for each other: where a tile has several parts, there are no more programs than are resident at a time
-/// (`kernels/src/products/plan.rs` plans no more), one for each part. Element `[i, j]` of the result is at `out + i * stride + j`. By clusters of several CTAs B is along K.
+/// (`kernels/src/products/division.rs` plans no more), one for each part. Element `[i, j]` of the result is at `out + i * stride + j`. By clusters of several CTAs B is along K.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
 pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<SplitTile, E>,

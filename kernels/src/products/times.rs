@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 use super::any_rows::AnyTile;
 use super::cluster_tiles::ClusterTile;
 use super::copied_tiles::CopiedTile;
+use super::division::Division;
 use super::factor::{INSTRUCTION_ROWS, MULTIPROCESSORS, STAGE_BYTES, UNIT_BYTES};
 use super::few_tiles::FewTile;
-use super::plan::{Division, Loose, Need};
+use super::need::{Loose, Need};
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 

@@ -8,7 +8,8 @@ use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
 use super::instances::{INSTANCES, Instance};
-use super::plan::{Need, Plan};
+use super::need::Need;
+use super::plan::Plan;
 
 /// Every instance, of which those are legal that can compute what is needed; the model is that of the plan.
 fn space(need: Need) -> Space<Instance> {

@@ -14,8 +14,9 @@ use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Stand
 use crate::products::factor::{ResultOf, unit};
 use crate::products::form::{Form, Side};
 use crate::products::instances::{INSTANCES, Instance};
+use crate::products::need::Need;
 use crate::products::options::Precision;
-use crate::products::plan::{Need, Plan};
+use crate::products::plan::Plan;
 
 /// How B lies, and C.
 #[derive(Clone, Copy, Default)]

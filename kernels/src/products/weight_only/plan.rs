@@ -7,7 +7,8 @@ use super::format::{STEP, STRIP, WeightFormat};
 use super::many::{DEPTH, ManyWeights};
 use crate::products::dense::ManyTile;
 use crate::products::instances::Instance;
-use crate::products::plan::{MULTIPROCESSORS, Need, Plan, resident};
+use crate::products::need::Need;
+use crate::products::plan::{MULTIPROCESSORS, Plan, resident};
 
 const fn few([ctas, groups, parts, columns, stages]: [usize; 5]) -> FewWeights {
     FewWeights {
