@@ -4,7 +4,8 @@ use tilekit::prelude::*;
 use tilekit::{Buffer, TensorView, World};
 
 use crate::overlap::{Elements, Overlap, is_same_view};
-use crate::products::check::{Taken, check_result, check_room};
+use crate::products::check::Taken;
+use crate::products::check_matrices::{check_result, check_room};
 use crate::products::dense::ManyTile;
 use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::few_tiles::FewTile;

@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::prelude::*;
-use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
+use tilekit::{Buffer, Compiler, Device, LoadedKernel};
 
-use super::block_scaled::ScaledWhich;
 use super::check::{Call, CallPlan, Taken, View};
 use super::cluster_tiles::cluster_tiles;
-use super::dense::{ManyTile, dense};
+use super::dense::dense;
 use super::dispatch::{Choice, Dispatch};
 use super::division::Division;
 use super::epilogue::{Author, Epilogue, Place, Plain};
@@ -18,8 +17,8 @@ use super::epilogue_arguments::EpilogueArguments;
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf};
 use super::few_tiles::few_tiles;
-use super::form::Form;
 use super::instances::Instance;
+use super::kept_kernels::Which;
 use super::launch::{ClusterHandles, FewHandles, Launch, ManyHandles, SplitHandles};
 use super::matrix::Matrix;
 use super::need::Need;
@@ -30,7 +29,6 @@ use super::plan::Plan;
 use super::precise::precise;
 use super::precise_parts::precise_parts;
 use super::split_k::{SplitTile, split_k};
-use super::weight_only::WeightWhich;
 
 /// Matrix products on a device: the kernels that calls have needed so far, and what each stream needs of its own.
 ///
@@ -71,7 +69,7 @@ use super::weight_only::WeightWhich;
 pub struct Products {
     device: Device,
     compiler: Compiler,
-    kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
+    pub(super) kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
     pub(super) workspaces: Mutex<Workspaces>,
     dispatch: Arc<Dispatch>,
     plans: Mutex<HashMap<Need, Choice>>,
@@ -79,23 +77,6 @@ pub struct Products {
 
 /// Sizes whose plans are kept. The model takes some microseconds, a look at the table a tenth of one.
 const KEPT_PLANS: usize = 4096;
-
-/// A kernel of element types and an epilogue.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) enum Which {
-    /// By what it is compiled for; of the epilogue its name.
-    Product(Form<Instance, ()>, String),
-    /// The same of groups.
-    Grouped(Form<ManyTile, ()>, String),
-    /// With scales for blocks.
-    Scaled(ScaledWhich),
-    /// With packed weights.
-    Weights(WeightWhich),
-    /// From elements along this dimension to elements along that one.
-    Repack(usize, usize),
-    /// A kernel of another module, by a name that says what it is compiled for.
-    Named(String),
-}
 
 impl Products {
     /// On `device`, by the [records](Dispatch::of) that ship for it. Nothing is compiled yet.
@@ -422,48 +403,5 @@ impl Products {
         }
         plans.insert(need, plan);
         plan
-    }
-
-    /// A kernel of another module, loaded at its first use: of these types, by a name that says what else it is compiled for.
-    pub(crate) fn named<H: 'static>(
-        &self,
-        (types, name): (TypeId, String),
-        compile: impl FnOnce() -> tilekit::Result<CompiledKernel<H>>,
-    ) -> Result<LoadedKernel<H>> {
-        self.kernel((types, Which::Named(name)), compile)
-    }
-
-    /// The same, of one that may start before the launch in front of it has ended.
-    pub(crate) fn named_programmatic<H: 'static>(
-        &self,
-        (types, name): (TypeId, String),
-        compile: impl FnOnce() -> tilekit::Result<CompiledKernel<H>>,
-    ) -> Result<LoadedKernel<H>> {
-        let load = || compile()?.load(&self.device)?.programmatic();
-        self.loaded((types, Which::Named(name)), load)
-    }
-
-    /// A kernel, loaded at its first use.
-    pub(super) fn kernel<H: 'static>(
-        &self,
-        key: (TypeId, Which),
-        compile: impl FnOnce() -> tilekit::Result<CompiledKernel<H>>,
-    ) -> Result<LoadedKernel<H>> {
-        self.loaded(key, || compile()?.load(&self.device))
-    }
-
-    /// The same, of one that is loaded otherwise.
-    pub(super) fn loaded<H: 'static>(
-        &self,
-        key: (TypeId, Which),
-        load: impl FnOnce() -> tilekit::Result<LoadedKernel<H>>,
-    ) -> Result<LoadedKernel<H>> {
-        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = kernels.get(&key).and_then(|kernel| kernel.downcast_ref()) {
-            return Ok(LoadedKernel::clone(loaded));
-        }
-        let loaded = load()?;
-        kernels.insert(key, Box::new(loaded.clone()));
-        Ok(loaded)
     }
 }

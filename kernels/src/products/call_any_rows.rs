@@ -6,7 +6,7 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::any_rows::{AnyTile, any_rows};
-use super::call::{Products, Which};
+use super::call::Products;
 use super::check::{Call, LooseCall, View};
 use super::copied_tiles::{CopiedTile, copied_tiles};
 use super::epilogue::Epilogue;
@@ -15,6 +15,7 @@ use super::error::Result;
 use super::factor::{Operand, ResultOf};
 use super::form::Form;
 use super::instances::Instance;
+use super::kept_kernels::Which;
 use super::launch::{AnyHandles, CopiedHandles};
 use super::matrix::Matrix;
 use super::options::Options;

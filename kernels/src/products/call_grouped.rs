@@ -5,13 +5,15 @@ use tilekit::prelude::*;
 
 use std::any::TypeId;
 
-use super::call::{Products, Which};
-use super::check::{Taken, View, check_precision, check_result};
+use super::call::Products;
+use super::check::{Taken, View};
+use super::check_matrices::{check_precision, check_result};
 use super::epilogue::{Axis, Epilogue, Plain};
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf};
 use super::form::Form;
 use super::grouped::{grouped, plan};
+use super::kept_kernels::Which;
 use super::matrix::Matrix;
 use super::need::Need;
 use super::operands::Role;

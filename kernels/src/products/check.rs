@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use tilekit::prelude::*;
-use tilekit::{Buffer, TensorView};
+use tilekit::TensorView;
 
+use super::check_matrices::{
+    check_numbers, check_precision, check_result, check_shapes, check_source,
+};
 use super::dispatch::{Choice, Dispatch};
-use super::epilogue::Axis;
-use super::error::{Result, expect};
+use super::error::Result;
 use super::factor::{Operand, ResultOf, UNIT_BYTES};
 use super::form::Side;
 use super::instances::Instance;
@@ -15,7 +16,6 @@ use super::matrix::Matrix;
 use super::need::{Loose, Need};
 use super::options::{Options, Precision};
 use super::overlap::check_apart;
-use super::plan::MOST_ALONG_Y;
 
 pub(super) type View<'a, T> = TensorView<'a, T>;
 
@@ -326,129 +326,4 @@ pub(super) fn copies_of(
         }
     }
     copies
-}
-
-/// Only products of f32 by calls that have a kernel for it are multiplied in parts.
-pub(crate) fn check_precision<T: Element, O>(
-    options: &Options<'_, O>,
-    offers: impl Into<Option<&'static str>>,
-) -> Result<()> {
-    let what = offers.into();
-    let is_f32 = T::DTYPE == f32::DTYPE;
-    let is_able = options.precision == Precision::Tf32 || (is_f32 && what.is_none());
-    let found = || match what.filter(|_| is_f32) {
-        Some(what) => format!("{:?} for {what}", options.precision),
-        None => format!("{:?} for operands of {}", options.precision, T::DTYPE),
-    };
-    let expected = "Tf32, the default: three products are for one matrix or a batch of f32";
-    expect(is_able, "options.precision", found, expected)
-}
-
-fn check_shapes([x, y]: [Matrix; 2], result: Matrix) -> Result<()> {
-    let ([m, k], [n, depth]) = (x.shape, y.shape);
-    let rows = || format!("{depth} rows");
-    expect(depth == k, "b", rows, format!("{k}, the columns of a"))?;
-    expect(
-        result.shape == [m, n],
-        "c",
-        || format!("shape {:?}", result.shape),
-        format!("{:?}: the rows of a, the columns of b", [m, n]),
-    )?;
-    let batches = result.batches[0];
-    for (name, matrix) in [("a", x), ("b", y)] {
-        let found = matrix.batches[0];
-        expect(
-            found == batches || found == 1,
-            name,
-            || format!("{found} matrices"),
-            format!("{batches}, as many as c has, or one for all"),
-        )?;
-    }
-    expect(
-        batches <= MOST_ALONG_Y,
-        "c",
-        || format!("{batches} matrices"),
-        format!("at most {MOST_ALONG_Y}"),
-    )
-}
-
-pub(crate) fn check_result(name: &'static str, result: Matrix, element_bytes: usize) -> Result<()> {
-    expect(
-        result.is_apart(),
-        name,
-        || format!("{result}"),
-        "rows or columns that do not overlap",
-    )?;
-    check_room(name, result, element_bytes)
-}
-
-/// Indices have 32 bits.
-pub(crate) fn check_room(name: &'static str, matrix: Matrix, element_bytes: usize) -> Result<()> {
-    let padded = Matrix::padded(matrix, element_bytes).room()[0];
-    let room = matrix.room()[0].max(padded);
-    expect(
-        i32::try_from(room).is_ok(),
-        name,
-        || format!("{room} elements with their gaps"),
-        format!("at most {}: indices have 32 bits", i32::MAX),
-    )
-}
-
-pub(super) fn check_source(source: Matrix, result: Matrix) -> Result<Matrix> {
-    let name = "options.source";
-    let (found, wanted) = (source.shape, result.shape);
-    expect(
-        found == wanted,
-        name,
-        || format!("shape {found:?}"),
-        format!("{wanted:?}, as c"),
-    )?;
-    let (found, wanted) = (source.batches[0], result.batches[0]);
-    expect(
-        found == wanted || found == 1,
-        name,
-        || format!("{found} matrices"),
-        format!("{wanted}, as many as c has, or one for all"),
-    )?;
-    check_room(name, source, 1)?;
-    let batch = if found == 1 { 0 } else { source.batches[1] };
-    Ok(Matrix {
-        batches: [source.batches[0], batch],
-        ..source
-    })
-}
-
-/// Scales and bias have as many numbers as there are rows or columns.
-pub(super) fn check_numbers<O: DeviceElement>(
-    options: &Options<'_, O>,
-    shape: [usize; 2],
-) -> Result<()> {
-    let of_axis = |axis: Axis| match axis {
-        Axis::Rows => (shape[0], "rows"),
-        Axis::Columns => (shape[1], "columns"),
-    };
-    let scales = [
-        ("options.a_scales", options.a_scales, Axis::Rows),
-        ("options.b_scales", options.b_scales, Axis::Columns),
-    ];
-    for (name, scales, axis) in scales {
-        let (count, lines) = of_axis(axis);
-        let found = scales.map_or(1, Buffer::len);
-        expect(
-            found == 1 || found == count,
-            name,
-            || format!("{found} numbers"),
-            format!("1, or {count}: one for each of the {lines} of c"),
-        )?;
-    }
-    let Some((bias, axis)) = options.bias else {
-        return Ok(());
-    };
-    let (count, lines) = of_axis(axis);
-    expect(
-        bias.len() == count,
-        "options.bias",
-        || format!("{} numbers", bias.len()),
-        format!("{count}: one for each of the {lines} of c"),
-    )
 }

@@ -10,21 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::{Device, Tuned};
 
 use super::instances::{INSTANCES, Instance};
+use super::nearby::{Near, nearby};
 use super::need::Need;
 use super::options::Precision;
 use super::plan::Plan;
 
 /// What `cargo tilekit tune --export` wrote, one file for each kind of GPU.
 const RECORDS: [&str; 1] = [include_str!("records/h200.jsonl")];
-
-/// The winner of another size is taken if the model says that it takes at most so many times as long as its best.
-const CONFIRMED: f64 = 1.02;
-
-/// How far M, N and K may be from those of a record, together, in powers of two.
-const FARTHEST: f64 = 1.0;
-
-/// Records that are looked at for a size without one of its own, the nearest first.
-const NEAREST: usize = 3;
 
 /// Why an instance was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,16 +84,6 @@ impl Class {
             is_loose: need.loose.is_some(),
         }
     }
-}
-
-/// A record by which sizes near by may choose.
-#[derive(Clone, Copy, Debug)]
-struct Near {
-    /// M, N and K.
-    size: [usize; 3],
-    /// Their logarithms to base 2.
-    place: [f64; 3],
-    instance: Instance,
 }
 
 /// What records hold for. The emulator is of a kind without records.
@@ -195,11 +177,7 @@ impl Dispatch {
         };
         self.exact.insert((class, size), instance);
         let near = self.near.entry(class).or_default();
-        near.push(Near {
-            size,
-            place: size.map(log2),
-            instance,
-        });
+        near.push(Near::new(size, instance));
         true
     }
 
@@ -260,51 +238,6 @@ impl Dispatch {
             why: Why::Model,
         })
     }
-}
-
-fn log2(extent: usize) -> f64 {
-    (extent.max(1) as f64).log2()
-}
-
-/// The winner of the nearest record that the model confirms.
-fn nearby(records: &[Near], need: &Need, best: &Plan) -> Option<Choice> {
-    let here = need.size.map(log2);
-    let distance = |there: &[f64; 3]| -> f64 {
-        let apart = here
-            .iter()
-            .zip(there)
-            .map(|(here, there)| (here - there).abs());
-        apart.sum()
-    };
-    let mut nearest: [Option<(f64, usize)>; NEAREST] = [None; NEAREST];
-    for (at, record) in records.iter().enumerate() {
-        let mut found =
-            Some((distance(&record.place), at)).filter(|(distance, _)| *distance <= FARTHEST);
-        // The first of equally near ones stays in front.
-        for place in &mut nearest {
-            let is_nearer = match (&found, &place) {
-                (Some((new, _)), Some((old, _))) => new < old,
-                (Some(_), None) => true,
-                (None, _) => false,
-            };
-            if is_nearer {
-                std::mem::swap(place, &mut found);
-            }
-        }
-    }
-    nearest.into_iter().flatten().find_map(|(_, at)| {
-        let Near { size, instance, .. } = records[at];
-        let plan = Plan::able(instance, need)?;
-        let there = Need { size, ..*need };
-        let then = Plan::able(instance, &there)?;
-        // Where another wave begins, a winner is one no longer.
-        let is_confirmed = plan.microseconds <= CONFIRMED * best.microseconds
-            && plan.waves(need) == then.waves(&there);
-        is_confirmed.then_some(Choice {
-            plan,
-            why: Why::TunedNear(size),
-        })
-    })
 }
 
 /// What a record is of: cases of `tuned_cases`.

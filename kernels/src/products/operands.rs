@@ -7,10 +7,11 @@ use std::sync::{Arc, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{Buffer, Device, L2Promotion};
 
-use super::call::{Products, Which};
+use super::call::Products;
 use super::check::{Taken, View};
 use super::error::Result;
 use super::factor::{Operand, STAGE_BYTES, Stored};
+use super::kept_kernels::Which;
 use super::matrix::Matrix;
 use super::options::Options;
 use super::pad_rows::{pad_rows, tiles};

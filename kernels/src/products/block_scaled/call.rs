@@ -11,10 +11,11 @@ use super::few_tiles::{FewScaledTile, block_scaled_few_tiles};
 use super::grouped::GroupedForm;
 use super::plan::{ScaledPlan, best};
 use crate::handles::handles;
-use crate::products::call::{Products, Which};
+use crate::products::call::Products;
 use crate::products::check::View;
 use crate::products::error::Result;
 use crate::products::factor::{Operand, ResultOf, unit};
+use crate::products::kept_kernels::Which;
 use crate::products::operands::{InRows, Role};
 
 /// What a kernel of products with scales for blocks is compiled for.

@@ -10,10 +10,11 @@ use super::call::ScaledWhich;
 use super::check::{Call, Kind, Scaled, check_offsets};
 use super::plan::ALONG_K;
 use crate::handles::handles;
-use crate::products::call::{Products, Which};
+use crate::products::call::Products;
 use crate::products::check::View;
 use crate::products::error::{Result, expect};
 use crate::products::factor::{Operand, ResultOf};
+use crate::products::kept_kernels::Which;
 use crate::products::operands::Role;
 use crate::products::plan::MULTIPROCESSORS;
 

@@ -10,10 +10,11 @@ use super::check::{Call, Kind, Scaled, check_numbers, check_offsets};
 use super::grouped::{GroupedForm, block_scaled_grouped};
 use super::plan::best_of_groups;
 use crate::handles::handles;
-use crate::products::call::{Products, Which};
+use crate::products::call::Products;
 use crate::products::check::View;
 use crate::products::error::{Result, expect};
 use crate::products::factor::{Operand, ResultOf};
+use crate::products::kept_kernels::Which;
 
 /// Which rows of A and C each group has.
 #[derive(Clone, Copy)]

@@ -9,10 +9,11 @@ use super::call::ScaledWhich;
 use super::quantise::{ROWS, quantise_blocks, quantise_rows};
 use super::tile::BLOCK;
 use crate::handles::handles;
-use crate::products::call::{Products, Which};
+use crate::products::call::Products;
 use crate::products::check::View;
 use crate::products::error::{Result, expect};
 use crate::products::factor::{Operand, unit};
+use crate::products::kept_kernels::Which;
 use crate::products::matrix::Matrix;
 use crate::products::operands::Role;
 

@@ -2,9 +2,8 @@
 
 use super::plan::{SparseCallPlan, SparsePlan};
 use super::{SparseMatrix, SparseOperand};
-use crate::products::check::{
-    Taken, View, check_numbers, check_precision, check_result, check_source, copies_of,
-};
+use crate::products::check::{Taken, View, copies_of};
+use crate::products::check_matrices::{check_numbers, check_precision, check_result, check_source};
 use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
