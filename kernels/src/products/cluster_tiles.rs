@@ -9,7 +9,7 @@ use tilekit::prelude::*;
 use super::ending::{Ending, adders, part_of_tile};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, depth, unit};
-use super::form::Form;
+use super::form::{Form, inside};
 
 /// A tile of [`cluster_tiles`]: `[groups * 64, columns]`, beside others of its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -228,12 +228,14 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                 (x, of_x),
                 (along_columns, cta_column, of_row),
                 [row, step],
+                m,
                 full,
             );
             load_share(
                 (y, of_y),
                 (along_rows, cta_row, of_column),
                 [column, step],
+                n,
                 full,
             );
             at = pipeline.commit(stage).advance();
@@ -253,22 +255,24 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     }
 }
 
-/// Loads this CTA's share of a stage's tile, that of number `share` among `count`, to all CTAs of `mask`.
+/// Loads this CTA's share of a stage's tile, that of number `share` among `count`, to all CTAs of `mask`. Of a tile that begins behind the `end` of the matrix another share is loaded, which others wait for.
 #[track_caller]
 fn load_share<T: Operand>(
     (map, tile): (TensorMap<T>, Smem<T>),
     (count, share, mask): (usize, Scalar<i32>, Scalar<i32>),
     [first, step]: [Scalar<i32>; 2],
+    end: Scalar<i32>,
     full: Mbarrier,
 ) {
     let along_k = step * depth::<T>();
+    let rows = map.block()[0] as usize;
     if count == 1 {
-        map.load([first, along_k], tile, full);
+        map.load([inside(first, rows, end), along_k], tile, full);
     } else {
-        let rows = map.block()[0] as usize;
         let shares = tile.reinterpret::<T>([count, rows, depth::<T>()], map.layout());
         let to_all = map.copy().multicast(mask);
-        to_all.load([first + share * rows, along_k], shares.index(share), full);
+        let first = inside(first + share * rows, rows, end);
+        to_all.load([first, along_k], shares.index(share), full);
     }
 }
 

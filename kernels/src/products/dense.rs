@@ -162,7 +162,7 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let (a, b, c) = maps;
     let tile = form.tile;
     let ([rows_of_tile, columns], ctas) = (tile.shape(), tile.ctas);
-    let a = Source::new(a, form.sides[0], rows_of_tile);
+    let a = Source::new(a, form.sides[0], rows_of_tile).of_clusters(ctas, m);
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
     let ring = Ring::new(a, b, tile.stages, tile.groups);
     let turns = Turns::of_warpgroups(tile.groups).with_buffers(1);

@@ -150,6 +150,14 @@ pub(crate) fn block_of([rows, columns]: [usize; 2], is_batched: bool) -> Dims {
     }
 }
 
+/// Where a block of so many rows begins that would lie behind the `end` of a matrix: at its last whole block instead. Its results are not stored, and TMA fills what is outside with zeros far slower than it
+/// loads, at 4 to 16 rows a cycle of all multiprocessors together.
+#[device]
+pub(crate) fn inside(first: Scalar<i32>, rows: usize, end: Scalar<i32>) -> Scalar<i32> {
+    // TMA begins at multiples of 16 bytes where elements follow each other along M or N.
+    select(first < end, first, maximum(end - rows, 0) & -16)
+}
+
 /// An operand in a kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<T> {
@@ -159,6 +167,8 @@ pub(crate) struct Source<T> {
     rows: usize,
     /// CTAs of a cluster that take the same, of which each loads its share and multicasts it to all.
     ctas: usize,
+    /// Rows of the matrix, where whole blocks would lie behind them.
+    end: Option<Scalar<i32>>,
 }
 
 impl<T: Element> Source<T> {
@@ -168,6 +178,15 @@ impl<T: Element> Source<T> {
             side,
             rows,
             ctas: 1,
+            end: None,
+        }
+    }
+
+    /// Of a matrix of `end` rows of M or N in clusters of `ctas`, some of which may have blocks behind it: these load its last whole block instead.
+    pub(crate) fn of_clusters(self, ctas: usize, end: Scalar<i32>) -> Self {
+        Source {
+            end: (ctas > 1).then_some(end),
+            ..self
         }
     }
 
@@ -196,6 +215,10 @@ impl<T: Element> Source<T> {
     #[track_caller]
     pub(crate) fn load(self, [batch, row, step]: [Scalar<i32>; 3], tile: Smem<T>, full: Mbarrier) {
         let along_k = step * depth::<T>();
+        let row = match self.end {
+            Some(end) => inside(row, self.rows, end),
+            None => row,
+        };
         let [outer, inner] = if self.side.is_mn_major {
             [along_k, row]
         } else {

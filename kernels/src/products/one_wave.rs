@@ -49,7 +49,7 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         stages,
         ctas,
     } = form.tile;
-    let a = Source::new(a, form.sides[0], groups * rows);
+    let a = Source::new(a, form.sides[0], groups * rows).of_clusters(ctas, m);
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
     let ring = Ring::new(a, b, stages, groups);
     let pipeline = ring.pipeline;

@@ -329,7 +329,7 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
 ) {
     let tile = form.tile;
     let ([rows, columns], ctas) = (tile.shape(), tile.ctas);
-    let a = Source::new(a, form.sides[0], rows);
+    let a = Source::new(a, form.sides[0], rows).of_clusters(ctas, m);
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
     let ring = Ring::new(a, b, tile.stages, tile.groups);
     let of_cluster = [ctas * rows, columns];

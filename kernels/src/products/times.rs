@@ -124,6 +124,23 @@ pub(crate) fn clock(share: f64) -> f64 {
     (1.66e3 * (0.918 / share.max(0.01)).cbrt()).min(1.98e3)
 }
 
+/// Rows outside of a matrix that TMA fills with zeros in a microsecond, on all multiprocessors together: as many as recorded times show at most, 16, 8 and 6 a cycle. Tens of thousands of rows of 128 bytes are what L2
+/// gives, so that tiles of which little is inside take several times as long as by what they multiply and load.
+const FILLED_BY_FEW: f64 = 26.8e3;
+const FILLED_BY_WAVE: f64 = 13.4e3;
+const FILLED_BY_MANY: f64 = 10.06e3;
+
+/// Rows outside of the operands of a product of M by N that its tiles load in all their steps. CTAs of a cluster share columns, and load none of a tile that is outside as a whole.
+fn rows_outside(
+    [m, n]: [usize; 2],
+    ([rows, columns], ctas): ([usize; 2], usize),
+    need: &Need,
+) -> f64 {
+    let below = (m.next_multiple_of(rows) - m) * n.div_ceil(columns);
+    let beside = (n.next_multiple_of(columns) - n) * m.div_ceil(ctas * rows);
+    ((below + beside) * need.steps() * need.batches) as f64
+}
+
 pub(super) fn many_microseconds(
     (tile, ctas): ([usize; 2], usize),
     [programs, waves, tiles]: [usize; 3],
@@ -147,9 +164,8 @@ pub(super) fn many_microseconds(
     let memory = memory_microseconds(bytes, repeated(ctas, need) * l2_bytes, need);
     let memory = memory + small + 2.291 * share;
     let time = of_pairs(tile, ctas, need) * (cycles / clock(in_use)).max(memory);
-    // TMA loads of boxes that are mostly outside of a matrix are slow: 128x128 for 16 columns took twice as long.
-    let is_mostly_outside = 2 * m < tile[0] || 2 * n < tile[1];
-    if is_mostly_outside { 2.0 * time } else { time }
+    let outside = rows_outside([m, n], (tile, ctas), need);
+    together(time, outside / FILLED_BY_MANY)
 }
 
 pub(super) fn wave_microseconds(
@@ -177,8 +193,8 @@ pub(super) fn wave_microseconds(
     let memory = memory_microseconds(bytes, l2_bytes, need);
     let time =
         of_pairs([rows, columns], ctas, need) * together(cycles / clock(share).min(1.85e3), memory);
-    let is_mostly_outside = 2 * m < rows || 2 * n < columns;
-    if is_mostly_outside { 2.0 * time } else { time }
+    let outside = rows_outside([m, n], ([rows, columns], ctas), need);
+    together(time, outside / FILLED_BY_WAVE)
 }
 
 /// CTAs that run at a time in clusters of `ctas`, one on a multiprocessor: those of a cluster are in one GPC. 15 clusters of 8 took the time of 14 on four H100s, and 16 that of two waves.
@@ -195,7 +211,7 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
         groups,
         columns,
         stages,
-        ..
+        turned,
     } = tile;
     let rows = groups * INSTRUCTION_ROWS;
     let steps = need.steps().div_ceil(ctas) as f64;
@@ -226,7 +242,13 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
     let memory = memory_microseconds(bytes, l2_bytes, need) + exchange / 1.9e3;
     let time = together(cycles / 1.9e3, memory);
     // Rings of three stages took so much longer than that.
-    if stages <= 3 { 1.211 * time } else { time }
+    let time = if stages <= 3 { 1.211 * time } else { time };
+    let [m, n, _] = need.size;
+    let size = if turned { [n, m] } else { [m, n] };
+    together(
+        time,
+        rows_outside(size, ([rows, columns], 1), need) / FILLED_BY_FEW,
+    )
 }
 
 /// CTAs of a cluster share the operands of their tiles. Products, L2 and DRAM each slow the others down, so that the time is more than the longest of the three. CTAs that divide K send their parts and add them.
