@@ -124,8 +124,8 @@ pub(crate) fn clock(share: f64) -> f64 {
     (1.66e3 * (0.918 / share.max(0.01)).cbrt()).min(1.98e3)
 }
 
-/// Rows outside of a matrix that TMA fills with zeros in a microsecond, on all multiprocessors together: as many as recorded times show at most, 16, 8 and 6 a cycle. Tens of thousands of rows of 128 bytes are what L2
-/// gives, so that tiles of which little is inside take several times as long as by what they multiply and load.
+/// Rows outside of a matrix that TMA fills with zeros in a microsecond, on all multiprocessors together: the most that recorded times show, 16, 8 and 6 a cycle. L2 gives some 50, so that tiles of which little is
+/// inside take several times as long as their products and loads.
 const FILLED_BY_FEW: f64 = 26.8e3;
 const FILLED_BY_WAVE: f64 = 13.4e3;
 const FILLED_BY_MANY: f64 = 10.06e3;
