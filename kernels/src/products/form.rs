@@ -150,8 +150,8 @@ pub(crate) fn block_of([rows, columns]: [usize; 2], is_batched: bool) -> Dims {
     }
 }
 
-/// Where a block of so many rows begins that would lie behind the `end` of a matrix: at its last whole block instead. Its results are not stored, and TMA fills what is outside with zeros far slower than it
-/// loads, at 4 to 16 rows a cycle of all multiprocessors together.
+/// Where a block of so many rows begins that would lie behind the `end` of a matrix: at its last whole block instead. Its results are not stored, and TMA fills what is outside with zeros slower than it
+/// loads, where blocks are multicast at 5 rows a cycle of all multiprocessors together.
 #[device]
 pub(crate) fn inside(first: Scalar<i32>, rows: usize, end: Scalar<i32>) -> Scalar<i32> {
     // TMA begins at multiples of 16 bytes where elements follow each other along M or N.
