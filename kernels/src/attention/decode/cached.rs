@@ -4,7 +4,11 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
+use super::clear::clear_from;
 use super::page_scales::{self, PageScales};
+use super::pages::Pages;
+use super::partial::Partial;
+use super::splits::Splits;
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::{Blocks, Edges, Loads, Problem, ROWS};
 use crate::attention::mainloop::softmax::{LEAST, Softmax};
@@ -16,100 +20,6 @@ const MOST_SCALE: f32 = 1e20;
 
 /// The maximum of a row that has seen no key yet where the scale of scores has the factor of a head: below all scores of f16 and 8-bit floats, and finite when multiplied by [`MOST_SCALE`].
 const LEAST_BY_HEAD: f32 = -1e18;
-
-/// The keys of each sequence, and how they are split among CTAs.
-#[derive(Clone, Copy)]
-pub(in crate::attention) struct Splits {
-    /// Keys of each sequence.
-    pub(in crate::attention) lengths: Ptr<i32>,
-    /// The most that a sequence may have.
-    pub(in crate::attention) room: Scalar<i32>,
-    /// Splits of a sequence.
-    pub(in crate::attention) parts: Scalar<i32>,
-    /// Queries of each sequence.
-    pub(in crate::attention) queries: Scalar<i32>,
-    /// Keys that a query sees before its position.
-    pub(in crate::attention) left: Scalar<i32>,
-    /// Queries of a tile, and keys of a block.
-    pub(in crate::attention) tile: [usize; 2],
-}
-
-/// The blocks of keys that a tile of queries sees: `of_split` in each split, and the remainder in the last one.
-#[derive(Clone, Copy)]
-pub(in crate::attention) struct Shares {
-    bottom: Scalar<i32>,
-    top: Scalar<i32>,
-    of_split: Scalar<i32>,
-}
-
-impl Splits {
-    /// Keys of a sequence: a length that none has counts as the nearest one that it may have, so that no access is outside of table and cache.
-    #[device]
-    pub(in crate::attention) fn keys(self, batch: Scalar<i32>) -> Scalar<i32> {
-        minimum(maximum(self.lengths.at(batch).load(), 0), self.room)
-    }
-
-    /// Those of a tile.
-    #[device]
-    pub(in crate::attention) fn shares(self, keys: Scalar<i32>, row_tile: Scalar<i32>) -> Shares {
-        let [queries, block] = self.tile;
-        let first = row_tile * queries + keys - self.queries;
-        let bottom = maximum(first - self.left, 0) / block;
-        // Queries that see no key have one block as well, all of which is masked.
-        let top = maximum(cdiv(keys, block), bottom + 1);
-        Shares {
-            bottom,
-            top,
-            of_split: cdiv(top - bottom, self.parts),
-        }
-    }
-}
-
-impl Shares {
-    /// How many splits have blocks: the others at the end have none.
-    #[device]
-    pub(in crate::attention) fn used(self) -> Scalar<i32> {
-        cdiv(self.top - self.bottom, self.of_split)
-    }
-
-    /// The blocks of a split.
-    #[device]
-    fn of(self, split: Scalar<i32>) -> [Scalar<i32>; 2] {
-        let first = self.bottom + split * self.of_split;
-        [first, minimum(first + self.of_split, self.top)]
-    }
-}
-
-/// The cache of keys and values, `[pages, heads, tokens, depth]`. A sequence has the pages that its row of `table` names; without
-/// a table it has the page of its own index.
-#[derive(Clone, Copy)]
-pub(super) struct Pages<T> {
-    pub(super) keys: TensorMap<T>,
-    pub(super) values: TensorMap<T>,
-    pub(super) table: Ptr<i32>,
-    pub(super) is_paged: Scalar<bool>,
-    /// Entries of a row.
-    pub(super) row: Scalar<i32>,
-    /// Tokens of a page.
-    pub(super) tokens: Scalar<i32>,
-    /// Tokens of one TMA load.
-    pub(super) piece: usize,
-}
-
-/// The destination of results: the output if there is one split, else the workspace that `merge_splits` reads.
-#[derive(Clone, Copy)]
-pub(super) struct Partial<T> {
-    pub(super) out: Ptr<T>,
-    /// Elements from one batch, head and token of the output to the next.
-    pub(super) strides: [Scalar<i64>; 3],
-    pub(super) lse: Ptr<f32>,
-    /// Outputs of each split.
-    pub(super) sums: Ptr<f32>,
-    /// LSE of each split.
-    pub(super) lse_of_splits: Ptr<f32>,
-    pub(super) sinks: Ptr<f32>,
-    pub(super) has_sinks: Scalar<bool>,
-}
 
 /// Q is `[batch, kv_heads, tokens, query_heads, depth]`. A tile has `pack` rows for each token, and the first `query_heads` of them are used:
 /// the heads of a group, which read the same keys.
@@ -173,26 +83,11 @@ impl<T: Float, C: Element, M: Modifier> Cached<T, C, M> {
         [low, minimum(place + self.right + 1, tile.keys)]
     }
 
-    /// The pages of the pieces of `block`. Where no key of the tile is there is no page: TMA fills it with zeros.
+    /// The pages of the pieces of `block`.
     #[device]
     fn pages_of(self, tile: CachedTile, block: Scalar<i32>) -> Vec<Scalar<i32>> {
-        let Pages {
-            table,
-            is_paged,
-            row,
-            tokens,
-            piece,
-            ..
-        } = self.pages;
-        let keys = self.splits.tile[1];
-        let page = |part: usize| {
-            let token = block * keys + part * piece;
-            let entry = table.at(tile.batch * row + token / tokens);
-            let is_there = (block >= 0) & (token < tile.keys);
-            let page = entry.mask(is_paged & is_there).other(-1).load();
-            select(is_paged, page, tile.batch)
-        };
-        (0..keys / piece).map(page).collect()
+        self.pages
+            .of_block(tile.batch, tile.keys, block, self.splits.tile[1])
     }
 
     /// Issues the TMA loads of `block` of K or V, whose pieces are in `pages`, as fill `count`.
@@ -206,17 +101,12 @@ impl<T: Float, C: Element, M: Modifier> Cached<T, C, M> {
         block: Scalar<i32>,
         pages: &[Scalar<i32>],
     ) {
-        let Pages {
-            is_paged,
-            tokens,
-            piece,
-            ..
-        } = self.pages;
+        let piece = self.pages.piece;
         let keys = self.splits.tile[1];
         let stage = to.producer_acquire(to.of_fill(count));
         for (part, &page) in pages.iter().enumerate() {
             let token = block * keys + part * piece;
-            let in_page = select(is_paged, token % tokens, token);
+            let in_page = self.pages.in_page(token);
             let tile_of_part = stage.tiles.slice(0, part * piece..(part + 1) * piece);
             let at = [page, tile.kv_head, in_page, scalar(0)];
             map.load(at, tile_of_part.reshape(map.block()), stage.full);
@@ -390,17 +280,12 @@ impl<T: Float, U: Float, C: Element, M: Modifier> Problem<U> for Cached<T, C, M>
         let Some(scales) = self.scales.filter(|_| !self.is_by_head) else {
             return Vec::new();
         };
-        let Pages {
-            is_paged,
-            tokens,
-            piece,
-            ..
-        } = self.pages;
+        let piece = self.pages.piece;
         let first = block * self.splits.tile[1];
         let mut factors = Vec::new();
         for (part, page) in self.pages_of(tile, block).into_iter().enumerate() {
             let token = first + part * piece;
-            let in_page = select(is_paged, token % tokens, token);
+            let in_page = self.pages.in_page(token);
             let of_page = [page, tile.kv_head, in_page];
             factors.extend(scales[side].of_piece(of_page, tile.keys - token, piece));
         }
@@ -510,23 +395,4 @@ impl<T: Float, C: Element, M: Modifier> Cached<T, C, M> {
 fn bits<U: Element, T: Element>(queries: Smem<U>) -> Smem<T> {
     let [rows, columns] = [0, 1].map(|dim| queries.shape()[dim] as usize);
     queries.reinterpret([rows, columns], swizzle::<T>(columns, 2))
-}
-
-/// Clears the rows of values from `left` on. Memory past the last key may hold NaN, and P of 0 times NaN is NaN.
-#[device]
-pub(in crate::attention) fn clear_from<T: Element>(values: Smem<T>, left: Scalar<i32>) {
-    let [count, columns] = [0, 1].map(|dim| values.shape()[dim] as usize);
-    if left < count as i32 {
-        const AT_ONCE: usize = 16;
-        let lanes = 1 << (columns / 8).trailing_zeros().min(5);
-        let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
-        for first in (0..count).step_by(AT_ONCE) {
-            let part = values.slice(0, first..first + AT_ONCE);
-            let row = arange(first..first + AT_ONCE, Slice::new(1, layout.clone()));
-            let is_key = (row < left).expand_dims(1);
-            let kept = part.load(layout.clone());
-            part.store(select(is_key, kept, zeros_like(kept)));
-        }
-        fence_async_shared();
-    }
 }

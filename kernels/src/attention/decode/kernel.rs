@@ -9,8 +9,11 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::cached::{Cached, Pages, Partial, Splits};
+use super::cached::Cached;
 use super::page_scales::PageScales;
+use super::pages::Pages;
+use super::partial::Partial;
+use super::splits::Splits;
 use crate::attention::mainloop::attend::{Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::softmax::Exponentials;

@@ -6,8 +6,12 @@ pub(super) mod call;
 mod cases;
 pub(super) mod check;
 pub mod check_pages;
+pub(super) mod clear;
 pub mod kernel;
 pub(super) mod page_scales;
+mod pages;
+mod partial;
+pub(super) mod splits;
 pub(super) mod table;
 
 pub use call::{Cache, CacheScales};

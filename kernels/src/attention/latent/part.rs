@@ -7,7 +7,7 @@ use super::loads::{LatentBlock, LatentTiles};
 use super::plan::{Piece, Plan};
 use super::rows::LatentRows;
 use super::shape::{HALF, PAGE};
-use crate::attention::decode::cached::clear_from;
+use crate::attention::decode::clear::clear_from;
 use crate::attention::mainloop::problem::{Loads, ROWS};
 use crate::attention::mainloop::softmax::Softmax;
 

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use crate::attention::decode::cached::Splits;
+use crate::attention::decode::splits::Splits;
 use crate::attention::mainloop::softmax::LEAST;
 
 /// The most splits of a sequence.
