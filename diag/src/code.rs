@@ -150,6 +150,8 @@ codes! {
         "A kernel that ran accessed memory at an address that it computed from a signed integer of 32 bits that had wrapped around. Compute in 64 bits: `cast::<i64>()` before the product or the sum. Where wrapping is meant, cast to `u32`, whose arithmetic wraps, and back.";
     PeerAccess = "TK0081", "peer-access",
         "A kernel that ran accessed memory of another device without the right to. Pass memory that all ranks share, and reach it by its map of peers: a pointer to a rank's own buffer is none. A rank that may only read must not store there.";
+    WarpVote = "TK0082", "warp-vote",
+        "A scalar that may differ between warps, `any_in_warp`, decides more than a computation. Some warps of a partition would wait at a barrier, or exchange elements, that the others never reach. It is the condition of an `if` in which every operation computes in the registers of one warp; all else stands outside.";
 }
 
 impl fmt::Display for Code {

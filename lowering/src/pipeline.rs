@@ -138,6 +138,15 @@ pub const PIPELINE: &[Pass] = &[
         is_optional: false,
         run: opt::agreement::run,
     },
+    // Likewise, and once no conversion is left that need not be.
+    Pass {
+        name: "check-votes",
+        summary: "reject branches by votes of warps that do more than compute",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        is_optional: false,
+        run: opt::votes::run,
+    },
     // Likewise: a store that was dropped does no harm.
     Pass {
         name: "check-readonly",

@@ -79,6 +79,19 @@ impl<T: Numeric> Tensor<T> {
     }
 }
 
+impl Tensor<bool> {
+    /// Whether any of the elements that a warp holds is true: the condition of an `if` whose branches each warp takes or leaves by itself, and of nothing else. They only
+    /// compute: they access no memory, synchronize with no other warp, and reduce along dimensions that no two warps share (TK0082). So a warp leaves out what none of
+    /// its elements needs, for the price of a vote: an online softmax exchanges and rescales nothing where no maximum grows.
+    ///
+    /// What is computed for other elements of the warp besides is the author's to get right: results must be the same whether the branch is taken for them or not.
+    #[inline]
+    #[track_caller]
+    pub fn any_in_warp(self) -> Scalar<bool> {
+        Scalar::wrap(trace::any_in_warp(self.value(), here()))
+    }
+}
+
 impl<T: Element> Tensor<T> {
     /// All elements along `axis` combined two by two: `x.reduce(0, |a, b| a.max(b))`. The function is elementwise: it accesses no memory,
     /// has no branches and converts no layouts (TK0034). Where the CTAs of a cluster split the

@@ -4,7 +4,7 @@
 use ir::ops::{
     OpDef, arith, atomic, bulk, cast, cluster, control, cp_async, create, debug, dot, gather,
     global, inline_ptx, layout, map, mbarrier, part, pointer, poll, reduce, remote, rounded, scan,
-    shape, shared, sort, sync, tensor_map, tma, warps, wgmma,
+    shape, shared, sort, sync, tensor_map, tma, vote, warps, wgmma,
 };
 
 /// How an op comes into a kernel.
@@ -58,6 +58,7 @@ written! {
     global::Store: "`Access::store`";
     global::PrefetchLines: "`Access::prefetch`";
     reduce::Reduce: "`Tensor::reduce`, `Tensor::sum`, `Tensor::product`, `Tensor::max`, `Tensor::min`, `Tensor::reduce_or`, `Tensor::reduce_and`, `Tensor::xor_sum`, `Tensor::argmax`, `Tensor::argmin`";
+    vote::AnyInWarp: "`Tensor::any_in_warp`";
     scan::Scan: "`Tensor::scan`, `Tensor::scan_with_total`, `Tensor::cumsum_with_total`, `scan_with_total`, `scan_reverse_with_total`, `Tensor::scan_reverse`, `Tensor::cumsum`, `Tensor::cumprod`, `Tensor::cummax`, `Tensor::cummin`, `Tensor::cumsum_reverse`, `Tensor::cumprod_reverse`";
     sort::Sort: "`Tensor::sort`, `Tensor::sort_descending`, `Tensor::top_k`";
     gather::Gather: "`Tensor::gather`";

@@ -41,6 +41,7 @@ mod split;
 pub mod sync;
 pub mod tensor_map;
 pub mod tma;
+pub mod vote;
 pub mod warps;
 pub mod wgmma;
 
@@ -94,6 +95,7 @@ macro_rules! for_each_op {
             Store         in global,
             PrefetchLines in global,
             Reduce        in reduce,
+            AnyInWarp     in vote,
             Scan          in scan,
             Sort          in sort,
             Gather        in gather,

@@ -79,6 +79,11 @@ pub trait OpRules: OpFields + Registered {
         any && self.effects().is_pure()
     }
 
+    /// May its scalar result differ between the warps of a partition?
+    fn differs_between_warps(&self) -> bool {
+        false
+    }
+
     /// The operator or method that an author writes for it.
     fn name_in_source(&self) -> &'static str {
         as_written(self.mnemonic())

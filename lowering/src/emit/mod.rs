@@ -89,6 +89,7 @@ mod tidy;
 mod tma;
 mod trace;
 mod vector;
+mod vote;
 mod warps;
 mod wgmma;
 mod wide_red;

@@ -3,7 +3,7 @@
 use ir::elem::{DType, Elem};
 use ir::entity::Inst;
 use ir::ops::arith::{Binary, BinaryOp, Precision, Rescale};
-use ptx::{Compare, Operand, Predicate, Reg, RegClass, Type, Vote, VoteOp};
+use ptx::{Compare, Operand, Predicate, Reg};
 
 use super::code::Code;
 use super::element::{Element, arithmetic, class};
@@ -11,7 +11,6 @@ use super::{Emitted, Emitter, Lower};
 
 /// With fewer elements for each distinct factor, the multiplications cost less than comparisons, vote and branch.
 const ELEMENTS_OF_A_FACTOR: usize = 4;
-const ALL_LANES: i64 = 0xffff_ffff;
 
 impl Lower for Rescale {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
@@ -90,17 +89,6 @@ impl Code {
             .iter()
             .map(|&factor| self.setp(Compare::Neu, ty, factor, one))
             .collect();
-        let either =
-            |code: &mut Code, a: Reg, b: Reg| code.binary(ptx::BinaryOp::Or, Type::Pred, a, b);
-        let own = differs.into_iter().reduce(|a, b| either(self, a, b));
-        let own = own.expect("a tensor has a register in each thread");
-        let any = self.reg(RegClass::Pred);
-        self.push(Vote::new(
-            VoteOp::Any,
-            any,
-            Predicate::is(own),
-            Operand::Int(ALL_LANES),
-        ));
-        any
+        self.any_lane(differs)
     }
 }

@@ -12,5 +12,6 @@ pub mod products;
 pub mod readonly;
 pub mod rotate;
 pub mod unused;
+pub mod votes;
 
 mod replace;

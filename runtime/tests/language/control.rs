@@ -594,3 +594,49 @@ fn ranges_go_backwards() {
         }
     });
 }
+
+/// Rows of 16 lie in four lanes each: warps have rows 0 to 7 and 8 to 15.
+#[kernel(warps = 2)]
+fn where_warps_vote(input: Ptr<f32>, out: Ptr<f32>) {
+    let rows = Blocked::new([1, 4], [8, 4], [2, 1], [1, 0]);
+    let row = arange(0..16, Slice::new(1, rows.clone()));
+    let column = arange(0..16, Slice::new(0, rows));
+    let x = input
+        .at(row.expand_dims(1) * 16 + column.expand_dims(0))
+        .load();
+    let (mut max, mut votes) = (zeros_like(x.max(1)), zeros_like(x.max(1)));
+    if (x > 4.0).any_in_warp() {
+        max = select(x.max(1) > 4.0, x.max(1), max);
+        votes += 1.0;
+    }
+    out.at(row).store(max);
+    out.at(row + 16).store(votes);
+}
+
+#[test]
+fn a_warp_takes_a_branch_where_one_of_its_elements_votes() {
+    let of = |ones: &[(usize, f32)]| {
+        let mut all = [1.0; 256];
+        for &(at, value) in ones {
+            all[at] = value;
+        }
+        all
+    };
+    let none = of(&[(0, 4.0), (255, f32::NAN)]);
+    let first = of(&[(7 * 16 + 15, 5.0), (7 * 16, 4.5)]);
+    let second = of(&[(8 * 16, 6.0), (15 * 16 + 3, f32::INFINITY)]);
+    let both = of(&[(0, 7.0), (200, 8.0)]);
+    check!(
+        where_warps_vote,
+        [none, first, second, both],
+        |input: &[f32], out: &mut [f32]| {
+            for row in 0..16 {
+                let max = |of: &[f32]| of.iter().copied().fold(f32::NAN, f32::max);
+                let own = max(&input[row * 16..][..16]);
+                out[row] = if own > 4.0 { own } else { 0.0 };
+                let of_warp = max(&input[row / 8 * 128..][..128]);
+                out[16 + row] = f32::from(u8::from(of_warp > 4.0));
+            }
+        }
+    );
+}

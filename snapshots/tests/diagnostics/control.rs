@@ -229,3 +229,41 @@ fn host_panics(x: Ptr<f32>) {
 fn a_panic_of_host_code_is_reported() {
     check("host_panics", host_panics.trace());
 }
+
+#[kernel]
+fn stores_where_a_warp_votes(x: Ptr<f32>) {
+    let at = arange(0..128, line());
+    let value = x.at(at).load();
+    if (value > 1.0).any_in_warp() {
+        x.at(at).store(0.0);
+    }
+}
+
+#[kernel]
+fn reduces_where_a_warp_votes(x: Ptr<f32>) {
+    let at = arange(0..128, line());
+    let mut value = x.at(at).load();
+    if (value > 1.0).any_in_warp() {
+        value -= value.max(0);
+    }
+    x.at(at).store(value);
+}
+
+#[kernel]
+fn votes_of_warps_that_are_more(x: Ptr<f32>, n: i32) {
+    let value = x.at(arange(0..128, line())).load();
+    let vote = (value > 1.0).any_in_warp();
+    x.at(0).mask(vote).store(1.0);
+    let mut count = n;
+    if vote {
+        count += 1;
+    }
+    x.at(count).store(2.0);
+}
+
+#[test]
+fn a_vote_of_a_warp_decides_more_than_a_computation() {
+    check("warp_vote_stores", stores_where_a_warp_votes.trace());
+    check("warp_vote_reduces", reduces_where_a_warp_votes.trace());
+    check("warp_vote_is_used", votes_of_warps_that_are_more.trace());
+}

@@ -24,6 +24,7 @@ no_scratch! {
     cast: Cast Bitcast;
     pointer: PtrAdd PeerPtr PeerTable;
     inline_ptx: InlinePtx;
+    vote: AnyInWarp;
     map: Map;
     shape: ExpandDims Broadcast Reshape Permute Split Join;
     part: Part Cat;

@@ -13,6 +13,7 @@ use ir::ops::layout::SetLayout;
 use ir::ops::reduce::Reduce;
 use ir::ops::scan::Scan;
 use ir::ops::shape::{Broadcast, ExpandDims};
+use ir::ops::vote::AnyInWarp;
 use ir::ops::{Op, Scratch};
 use layout::{Dims, Layout, Slice};
 
@@ -85,6 +86,17 @@ pub(crate) fn close_combine(
 ) -> Vec<Value> {
     with(at, |trace| {
         trace.close_combine(combining, axis, operands, combined, at)
+    })
+}
+
+/// Whether any element that a warp holds is true.
+#[inline(never)]
+pub(crate) fn any_in_warp(operand: Value, at: At) -> Value {
+    with(at, |trace| {
+        if trace.is_poison(operand) {
+            return trace.builder.poison();
+        }
+        trace.push1(AnyInWarp { operand }, Type::scalar(Elem::I1), at)
     })
 }
 
