@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 
 use super::listed::{Listed, Lists};
 use crate::attention::dropout::Drops;
-use crate::attention::mainloop::attend::{Shape, attend, swizzle};
+use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
@@ -111,7 +111,7 @@ pub fn forward_blocks<
         values: DV,
         keys: KEYS,
         turns: TURNS,
-        is_lazy: false,
+        rescaling: Rescaling::Always,
         is_triple: false,
         exponentials: Exponentials::Special,
         registers: if D > 128 { [232, 40] } else { [240, 24] },

@@ -14,7 +14,7 @@ use super::page_scales::PageScales;
 use super::pages::Pages;
 use super::partial::Partial;
 use super::splits::Splits;
-use crate::attention::mainloop::attend::{Shape, attend, swizzle};
+use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::modifier::{Alibi, Modifier, Plain, Softcap};
@@ -162,7 +162,7 @@ pub fn decode<
         values: DV,
         keys: KEYS,
         turns: false,
-        is_lazy: false,
+        rescaling: Rescaling::Always,
         is_triple: false,
         exponentials: Exponentials::Special,
         registers: [registers(DV), 56],

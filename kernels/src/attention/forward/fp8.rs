@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::dense::Dense;
 use super::descale::Descale;
-use crate::attention::mainloop::attend::{Shape, attend, swizzle};
+use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
@@ -74,7 +74,12 @@ pub fn forward_fp8<
         values: D,
         keys: KEYS,
         turns: TURNS,
-        is_lazy: true,
+        // Where blocks of 192 keys wait for P · V in front of the exponentials, they take 1.03 of the time (bench/results/attention.md, "One vote in front of shuffles and rescaling").
+        rescaling: if D == 128 && !CAUSAL {
+            Rescaling::LazilyLater
+        } else {
+            Rescaling::Lazily
+        },
         is_triple: true,
         // At depth 64 ex2 takes twice as long as the products, and at 128 the diagonal has scores that no product needs. Full blocks of depth 128 lose in single launches what they gain back to back
         // (bench/results/attention.md, "Exponentials of e4m3 on the FMA pipes").

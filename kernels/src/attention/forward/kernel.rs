@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::dense::Dense;
-use crate::attention::mainloop::attend::{Shape, attend, swizzle};
+use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
@@ -96,7 +96,7 @@ pub fn forward<
         values: D,
         keys: KEYS,
         turns: TURNS,
-        is_lazy: (CAUSAL && D == 64) || D == 256,
+        rescaling: Rescaling::Lazily,
         // A block of depth 256 without a mask waits for its products.
         is_triple: D < 256 || CAUSAL,
         exponentials: Exponentials::Special,

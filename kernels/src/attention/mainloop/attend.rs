@@ -31,13 +31,23 @@ pub(in crate::attention) struct Shape {
     pub(in crate::attention) keys: usize,
     /// Whether named barriers order the warpgroups' products (ping-pong).
     pub(in crate::attention) turns: bool,
-    /// Whether the accumulator is rescaled only where a maximum has grown by [`GROWTH`](super::softmax::GROWTH).
-    pub(in crate::attention) is_lazy: bool,
+    pub(in crate::attention) rescaling: Rescaling,
     /// Whether maxima of scores are taken three at a time, as integers, where [`Softmax::is_high`] says that this is right.
     pub(in crate::attention) is_triple: bool,
     pub(in crate::attention) exponentials: Exponentials,
     /// Registers of a consumer thread, and of a producer thread.
     pub(in crate::attention) registers: [u32; 2],
+}
+
+/// When the accumulator is rescaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::attention) enum Rescaling {
+    /// In every block.
+    Always,
+    /// Where a maximum has grown by [`GROWTH`](super::softmax::GROWTH), once P · V is done and before the exponentials.
+    Lazily,
+    /// The same, while Q · K of the next block is in flight: exponentials begin before P · V is done.
+    LazilyLater,
 }
 
 /// Registers of a thread that transposes V.
@@ -133,7 +143,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
         values: columns,
         keys: block_keys,
         turns: has_turns,
-        is_lazy,
+        rescaling,
         is_triple,
         exponentials,
         registers: [of_consumers, of_producer],
@@ -177,6 +187,12 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
         [keys, straight].map(same)
     };
     let turns = has_turns.then(|| NamedTurns::<GROUPS>::new(128));
+    // Where no turns leave a warpgroup waiting, and every block rescales, O is multiplied under Q · K of the next block.
+    let is_later = match rescaling {
+        Rescaling::Always => !has_turns,
+        Rescaling::Lazily => false,
+        Rescaling::LazilyLater => true,
+    };
 
     let attend = |group: usize| {
         // One instruction has at most 128 columns where warps are launched with fewer registers.
@@ -210,6 +226,13 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
         let spread = |of_rows: Tensor<f32>| {
             let column = of_rows.expand_dims(1);
             column.convert_layout_trivial(of_sums.clone())
+        };
+        let rescaled = |done: Tensor<f32>, rescale: Tensor<f32>| {
+            Accumulator::from_tensor(if rescaling == Rescaling::Always {
+                done * spread(rescale)
+            } else {
+                done.rescale(spread(rescale))
+            })
         };
 
         let (mut base, mut round) = (scalar(0), scalar(0));
@@ -279,13 +302,8 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     let s = scores().mma(q, stage.tiles.transpose());
                     // The wait for V keeps ptxas from moving the multiplications between the instructions of Q · K.
                     let before = values.consumer_wait(values.of_fill(count - 1));
-                    if !has_turns {
-                        let done = sums.wait_older_than(1);
-                        sums = Accumulator::from_tensor(if is_lazy {
-                            done.rescale(spread(rescale))
-                        } else {
-                            done * spread(rescale)
-                        });
+                    if is_later {
+                        sums = rescaled(sums.wait_older_than(1), rescale);
                     }
                     let sums = sums.mma(powers, right(before.tiles));
                     if let Some(turns) = turns {
@@ -297,20 +315,36 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     let s = s.wait_older_than(1);
                     keys.consumer_release(stage);
                     let s = seen(s, number, is_masked);
-                    let rescale = softmax.grow_where(is_high, s, is_lazy);
-                    // ptxas does not schedule across a branch: after it, exponentials and conversions interleave.
+                    let mut rescale = full([ROWS], 1.0f32, of_rows.clone());
                     let mut next = None;
-                    if !is_lazy {
+                    let mut grown = None;
+                    if rescaling == Rescaling::Always {
+                        rescale = softmax.grow_where(is_high, s);
+                        // ptxas does not schedule across a branch: where there is none, exponentials and conversions interleave around the wait.
                         next = Some(softmax.add(s, rescale, ROWS));
+                    } else {
+                        // In most blocks no maximum grows, and a warp neither exchanges maxima nor rescales.
+                        let maxima = softmax.of_threads(is_high, s);
+                        let grows = softmax.grows(maxima);
+                        if is_later {
+                            if grows {
+                                (softmax, rescale) = softmax.grown(maxima, ROWS);
+                            }
+                        } else {
+                            grown = Some((grows, maxima));
+                        }
                     }
-                    let done = sums.wait_all();
+                    let mut done = sums.wait_all();
                     values.consumer_release(before);
-                    let done = match (has_turns, is_lazy) {
-                        (true, true) => done.rescale(spread(rescale)),
-                        (true, false) => done * spread(rescale),
-                        (false, _) => done,
-                    };
-                    let next = next.unwrap_or_else(|| softmax.add(s, rescale, ROWS));
+                    if let Some((grows, maxima)) = grown {
+                        if grows {
+                            (softmax, rescale) = softmax.grown(maxima, ROWS);
+                            done *= spread(rescale);
+                        }
+                    } else if !is_later {
+                        done *= spread(rescale);
+                    }
+                    let next = next.unwrap_or_else(|| softmax.add_grown(s, ROWS));
                     let next = problem.kept(rows, first_key(number), next);
                     State {
                         softmax,
@@ -358,13 +392,8 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     }
                     None => Some(asked),
                 };
-                if !has_turns {
-                    let done = sums.wait_all();
-                    sums = Accumulator::from_tensor(if is_lazy {
-                        done.rescale(spread(rescale))
-                    } else {
-                        done * spread(rescale)
-                    });
+                if is_later {
+                    sums = rescaled(sums.wait_all(), rescale);
                 }
                 let last = values.consumer_wait(values.of_fill(base + blocks.count - 1));
                 let mut sums = sums.mma(powers, right(last.tiles)).wait_all();

@@ -57,20 +57,23 @@ fn room<T: Element>() -> f32 {
     }
 }
 
-/// The maximum of each row of `[rows, keys]` by the bits of its elements as signed integers: the largest float where one is not negative,
-/// else the least or one of minus infinity. Of integers one instruction takes the maximum of three (VIMNMX3, which ptxas makes of two `max` in a
-/// row), of floats of two.
+/// The maxima of each row of `[rows, keys]` over columns that are a multiple of eight apart, `[rows, 8]`: four threads share a row, and each has two of these.
 #[device]
-fn maxima_of_bits(scores: Tensor<f32>, keys: usize) -> Tensor<f32> {
-    /// Four threads share a row, and each has two neighbouring columns of these.
+fn maxima_of_threads<T: Numeric>(scores: Tensor<T>, keys: usize) -> Tensor<T> {
     const COLUMNS: usize = 8;
-    let bits = scores.bitcast::<i32>();
-    let of = |column: usize| bits.slice(1, column..column + COLUMNS);
+    let of = |column: usize| scores.slice(1, column..column + COLUMNS);
     let mut maxima = of(0);
     for column in (COLUMNS..keys).step_by(COLUMNS) {
         maxima = maximum(maxima, of(column));
     }
-    maxima.max(1).bitcast::<f32>()
+    maxima
+}
+
+/// [`maxima_of_threads`] of the bits of scores as signed integers: the largest float where one is not negative, else the least or one of minus
+/// infinity. Of integers one instruction takes the maximum of three (VIMNMX3, which ptxas makes of two `max` in a row), of floats of two.
+#[device]
+fn maxima_of_bits(scores: Tensor<f32>, keys: usize) -> Tensor<i32> {
+    maxima_of_threads(scores.bitcast::<i32>(), keys)
 }
 
 /// What is added to scores so that the maximum becomes 0, or `shift`.
@@ -189,20 +192,69 @@ impl Softmax {
         &mut self,
         is_high: Option<Scalar<bool>>,
         scores: Tensor<f32>,
-        is_lazy: bool,
     ) -> Tensor<f32> {
         let keys = self.keys;
         let maxima = match is_high {
             None => scores.max(1),
             Some(is_high) => {
                 if is_high {
-                    maxima_of_bits(scores, keys)
+                    maxima_of_bits(scores, keys).max(1).bitcast::<f32>()
                 } else {
                     scores.max(1)
                 }
             }
         };
-        self.grow_to(maxima, is_lazy)
+        self.grow_to(maxima, false)
+    }
+
+    /// The maxima of threads of further scores, by bits where [`grow_where`](Softmax::grow_where) takes those.
+    #[device]
+    pub(super) fn of_threads(
+        self,
+        is_high: Option<Scalar<bool>>,
+        scores: Tensor<f32>,
+    ) -> Tensor<f32> {
+        let keys = self.keys;
+        match is_high {
+            None => maxima_of_threads(scores, keys),
+            Some(is_high) => {
+                if is_high {
+                    maxima_of_bits(scores, keys).bitcast::<f32>()
+                } else {
+                    maxima_of_threads(scores, keys)
+                }
+            }
+        }
+    }
+
+    /// Whether a warp has rows that grow lazily with these maxima of threads: [`grown`](Softmax::grown) changes no other row.
+    #[device]
+    pub(super) fn grows(self, of_threads: Tensor<f32>) -> Scalar<bool> {
+        (of_threads > self.limit().expand_dims(1)).any_in_warp()
+    }
+
+    /// What a score exceeds by which the maximum of its row grows lazily.
+    #[device]
+    fn limit(self) -> Tensor<f32> {
+        self.max + self.most() / self.log2_scale
+    }
+
+    /// The exponent of 2 by which scores may exceed the maximum that is subtracted from them.
+    fn most(self) -> f32 {
+        if self.shift == 0.0 {
+            GROWTH
+        } else {
+            SHIFTED_GROWTH
+        }
+    }
+
+    /// This grown lazily by maxima of threads, its sums rescaled, and the factor that rescales the accumulator.
+    #[device]
+    pub(super) fn grown(self, of_threads: Tensor<f32>, rows: usize) -> (Self, Tensor<f32>) {
+        let max = of_threads.max(1);
+        let mut next = self;
+        let scale = next.follow(select(max > self.limit(), max, self.max), rows);
+        (next, scale)
     }
 
     /// [`grow`](Softmax::grow) by the maxima of further scores.
@@ -211,12 +263,7 @@ impl Softmax {
         let mut max = maximum(self.max, maxima);
         if is_lazy {
             let growth = (max - self.max) * self.log2_scale;
-            let most = if self.shift == 0.0 {
-                GROWTH
-            } else {
-                SHIFTED_GROWTH
-            };
-            max = select(growth > most, max, self.max);
+            max = select(growth > self.most(), max, self.max);
         }
         let scale = ((self.max - max) * self.log2_scale).exp2();
         self.max = max;
@@ -231,6 +278,22 @@ impl Softmax {
         scale: Tensor<f32>,
         rows: usize,
     ) -> Tensor<f32> {
+        let (powers, sum) = self.powers(scores, rows);
+        self.sum = self.sum * self.spread(scale, rows) + sum;
+        powers
+    }
+
+    /// P of scores with whose maxima this has [grown](Softmax::grown), or has not.
+    #[device]
+    pub(super) fn add_grown(&mut self, scores: Tensor<f32>, rows: usize) -> Tensor<f32> {
+        let (powers, sum) = self.powers(scores, rows);
+        self.sum += sum;
+        powers
+    }
+
+    /// P of scores, and the sums of threads.
+    #[device]
+    fn powers(self, scores: Tensor<f32>, rows: usize) -> (Tensor<f32>, Tensor<f32>) {
         let least = offset(self.max, self.log2_scale, self.shift);
         let exponents = fma(scores, self.log2_scale, least);
         let powers = if self.shares_fma {
@@ -238,8 +301,7 @@ impl Softmax {
         } else {
             exponents.exp2()
         };
-        self.sum = self.sum * self.spread(scale, rows) + sum_of_threads(powers, rows, self.keys);
-        powers
+        (powers, sum_of_threads(powers, rows, self.keys))
     }
 
     /// The sum of each row, and the logarithm of the sum of the exponentials of its scores (LSE).

@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 
 use super::spans::{Lengths, Results, Spans, Window};
 use crate::attention::dropout::Drops;
-use crate::attention::mainloop::attend::{Shape, attend, swizzle};
+use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
@@ -123,7 +123,11 @@ pub fn forward_masked<
         values: DV,
         keys: KEYS,
         turns: TURNS,
-        is_lazy: D == 64,
+        rescaling: if D == 64 {
+            Rescaling::Lazily
+        } else {
+            Rescaling::Always
+        },
         // Not measured at depth 96, and depth 256 would spill.
         is_triple: matches!(D, 64 | 128 | 192),
         exponentials: Exponentials::Special,

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::send::{PIECE_ROWS, Sender, Sent, plain, row_of};
 use super::shards::{Seen, Shards};
-use crate::attention::mainloop::attend::{Shape, attend, swizzle};
+use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
@@ -111,7 +111,11 @@ pub fn ring_attention<
         values: DV,
         keys: KEYS,
         turns: TURNS,
-        is_lazy: CAUSAL && D == 64,
+        rescaling: if CAUSAL && D == 64 {
+            Rescaling::Lazily
+        } else {
+            Rescaling::Always
+        },
         is_triple: false,
         exponentials: Exponentials::Special,
         registers: registers(GROUPS, DV),
