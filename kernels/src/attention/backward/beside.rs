@@ -13,9 +13,9 @@
 
 use tilekit::prelude::*;
 
+use super::part::ADDERS;
 use super::sections::Plan;
 use super::strips::{Buffers, Strip, Strips};
-use super::terms::ADDERS;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::Modifier;
 

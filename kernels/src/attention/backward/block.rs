@@ -22,6 +22,9 @@ pub(super) const STAGES: usize = 2;
 /// Blocks of queries, or of dO, and a number for each of their rows.
 pub(super) type OfQueries<T> = Pipeline<(Smem<T>, Smem<f32>)>;
 
+/// The loads of a step into a pipeline: tiles from the map, and the numbers of their rows.
+type Load<T> = (OfQueries<T>, TensorMap<T>, Ptr<f32>);
+
 /// The buffers of a CTA.
 #[derive(Clone, Copy)]
 pub(super) struct Tiles<T> {
@@ -295,21 +298,34 @@ impl<W: Walk> Block<W> {
                 let token = at.starts[0] + step.block * self.queries();
                 let first_row = step.row_block * self.queries();
                 let loads = [(tiles.of_q, q, log2_sum), (tiles.of_dout, dout, delta)];
-                let stages = loads.map(|(pipeline, map, line)| {
+                let load_tile = |(pipeline, map, _): Load<T>| {
                     let stage = pipeline.producer_acquire(pipeline.of_fill(step.fill));
                     let tile = stage.tiles.0.reshape(map.block());
                     map.load((at.batch, member.head, token, 0), tile, stage.full);
-                    (pipeline, line, stage)
-                });
-                // Tiles are on their way when the numbers of their rows are waited for.
-                if let Some(beside) = beside {
-                    if step.fill == 0 {
-                        beside.await_rows(self.head_of_all());
-                    }
-                }
-                for (pipeline, line, stage) in stages {
-                    line.bulk(first_row).load(stage.tiles.1, stage.full);
+                    stage
+                };
+                let load_line = |(pipeline, _, line): Load<T>, stage: Filling<_>| {
+                    let (_, row): (Smem<T>, Smem<f32>) = stage.tiles;
+                    line.bulk(first_row).load(row, stage.full);
                     pipeline.commit(stage);
+                };
+                match beside {
+                    Some(beside) => {
+                        let stages = loads.map(load_tile);
+                        // Tiles are on their way when the numbers of their rows are waited for.
+                        if step.fill == 0 {
+                            beside.await_rows(self.head_of_all());
+                        }
+                        for (load, stage) in loads.into_iter().zip(stages) {
+                            load_line(load, stage);
+                        }
+                    }
+                    // dO may have one stage, for which Q does not wait.
+                    None => {
+                        for load in loads {
+                            load_line(load, load_tile(load));
+                        }
+                    }
                 }
             }
         }

@@ -11,6 +11,12 @@ use crate::attention::modifier::Modifier;
 /// Consumer warpgroups.
 pub(in crate::attention) const GROUPS: usize = 2;
 
+/// Warps that add terms of dQ from shared memory.
+///
+/// In any order of terms each has those of a warpgroup. In a fixed one they have every other step of both: a turn, an addition, its end and the release of the count are four ways to L2 and back, one
+/// behind the other, and take longer than a step.
+pub(super) const ADDERS: usize = 2;
+
 /// Whether a thread holds more than scores and gradients: numbers of dropout, or places and what a modifier loads for each of them.
 pub(super) const fn is_crowded<M: Modifier>() -> bool {
     M::DROPS || M::READS_PLACE

@@ -3,14 +3,8 @@
 use tilekit::prelude::*;
 
 use super::block::{Block, Member, Step};
-use super::part::{GROUPS, has_query_rows};
+use super::part::{ADDERS, GROUPS, has_query_rows};
 use super::walk::Walk;
-
-/// Warps that add terms of dQ from shared memory.
-///
-/// In any order of terms each has those of a warpgroup. In a fixed one they have every other step of both: a turn, an addition, its end and the release of the count are four ways to L2 and back, one
-/// behind the other, and take longer than a step.
-pub(super) const ADDERS: usize = 2;
 
 /// A warpgroup's half of a block of dQ in the order of threads, `[buffers, elements]`. Where warps add it in turns, each has a stage's barriers, so that it sees all of their phases, and a buffer, or shares one
 /// with the other.

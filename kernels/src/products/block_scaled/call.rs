@@ -4,12 +4,11 @@ use std::any::TypeId;
 
 use tilekit::prelude::*;
 
-use super::along_k::AlongForm;
 use super::check::{Call, Kind, Scaled};
 use super::dense::block_scaled;
 use super::few_tiles::{FewScaledTile, block_scaled_few_tiles};
-use super::grouped::GroupedForm;
 use super::plan::{ScaledPlan, best};
+use super::which::ScaledWhich;
 use crate::handles::handles;
 use crate::products::call::Products;
 use crate::products::check::View;
@@ -17,17 +16,6 @@ use crate::products::error::Result;
 use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::kept_kernels::Which;
 use crate::products::operands::{InRows, Role};
-
-/// What a kernel of products with scales for blocks is compiled for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::products) enum ScaledWhich {
-    Dense(super::ScaledTile),
-    Few(FewScaledTile),
-    Grouped(GroupedForm),
-    AlongK(AlongForm),
-    /// Rows of a block that is quantised.
-    Quantise(usize),
-}
 
 /// The parameters of `block_scaled`.
 type DenseHandles<T, O> = handles! {

@@ -6,9 +6,9 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::along_k::{AlongForm, row_scaled};
-use super::call::ScaledWhich;
 use super::check::{Call, Kind, Scaled, check_offsets};
 use super::plan::ALONG_K;
+use super::which::ScaledWhich;
 use crate::handles::handles;
 use crate::products::call::Products;
 use crate::products::check::View;

@@ -5,10 +5,11 @@ use std::any::TypeId;
 use tilekit::Buffer;
 use tilekit::prelude::*;
 
-use super::call::{ScaledWhich, along};
+use super::call::along;
 use super::check::{Call, Kind, Scaled, check_numbers, check_offsets};
 use super::grouped::{GroupedForm, block_scaled_grouped};
 use super::plan::best_of_groups;
+use super::which::ScaledWhich;
 use crate::handles::handles;
 use crate::products::call::Products;
 use crate::products::check::View;

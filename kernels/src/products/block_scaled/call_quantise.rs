@@ -5,9 +5,9 @@ use std::any::TypeId;
 use tilekit::Buffer;
 use tilekit::prelude::*;
 
-use super::call::ScaledWhich;
 use super::quantise::{ROWS, quantise_blocks, quantise_rows};
 use super::tile::BLOCK;
+use super::which::ScaledWhich;
 use crate::handles::handles;
 use crate::products::call::Products;
 use crate::products::check::View;

@@ -23,9 +23,10 @@ pub mod plan;
 pub mod quantise;
 mod quantise_cases;
 pub mod tile;
+mod which;
 
-pub(in crate::products) use call::ScaledWhich;
 pub use call_along_k::AlongK;
 pub use call_groups::GroupRows;
 pub use check::Scaled;
 pub use tile::ScaledTile;
+pub(in crate::products) use which::ScaledWhich;
