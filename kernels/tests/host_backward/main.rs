@@ -9,6 +9,7 @@ mod dense;
 mod dropout;
 mod fixed_order;
 mod lengths;
+mod many_heads;
 mod modified;
 mod problem;
 mod refused;

@@ -92,7 +92,7 @@ pub fn backward<
     turns: Ptr<i32>,
     #[block([1, 1, ROWS_OF_WARP, DV], swizzle::<T>(DV, 4))] out: TensorMap<T>,
     #[block([1, 1, ROWS_OF_WARP, DV], swizzle::<T>(DV, 4))] dout_rows: TensorMap<T>,
-    #[readonly] lse: Ptr<f32>,
+    lse: Ptr<f32>,
     dq: Ptr<T>,
     progress: Ptr<i32>,
     #[align(4)] query_offsets: Ptr<i32>,

@@ -84,9 +84,9 @@ impl Lines {
     <f16, 128, 128, 64>
 ))]
 pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: usize>(
-    #[readonly] out: Ptr<T>,
-    #[readonly] dout: Ptr<T>,
-    #[readonly] lse: Ptr<f32>,
+    out: Ptr<T>,
+    dout: Ptr<T>,
+    lse: Ptr<f32>,
     delta: Ptr<f32>,
     log2_sum: Ptr<f32>,
     sums: Ptr<f32>,
@@ -170,7 +170,7 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
     <f16, 128, 64>
 ))]
 pub fn backward_end<T: Float, const D: usize, const QUERIES: usize>(
-    #[readonly] sums: Ptr<f32>,
+    sums: Ptr<f32>,
     dq: Ptr<T>,
     #[align(4)] query_offsets: Ptr<i32>,
     queries: i32,
