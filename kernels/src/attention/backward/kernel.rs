@@ -45,7 +45,7 @@ use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap}
 /// the blocks of queries of each head, `block_stride` of them, of which `turns` are counted where `ORDERED`. `sections` are the heads of a section; the blocks of keys that one has begun when the next one begins (up to
 /// depth 128, or where `ORDERED`); how many heads ahead row sums and zeros are written, and behind dQ is rounded; and whether the first block of keys has the most steps. What
 /// `backward_begin` makes for the first heads, and [`backward_end`](super::passes::backward_end) for the last ones, this kernel makes for the others (at depths 64 and 128, of plain scores): from `out`, dO by
-/// [`ROWS_OF_WARP`] and `lse`, whose heads are `row_stride` apart, and into `dq`, `dq_strides` apart. `progress` has two counts for each head of K and V, 0 before. Scores are multiplied
+/// 32 rows and `lse`, whose heads are `row_stride` apart, and into `dq`, `dq_strides` apart. `progress` has two counts for each head of K and V, 0 before. Scores are multiplied
 /// by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2; `scale` is the factor of dK and dQ. `dk_rows` and `dv_rows`
 /// are `dk` and `dv`, whose heads and tokens are these strides apart. Weights are dropped as in
 /// [`forward_masked`](crate::attention::masked::kernel::forward_masked).
