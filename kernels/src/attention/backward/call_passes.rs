@@ -13,15 +13,11 @@ use crate::attention::plan::Sizes;
 use crate::attention::table::Operand;
 use crate::attention::workspace::GradientRows;
 
-/// The most programs of the second dimension of a grid.
-const MOST_LINES: usize = 65535;
-
 impl<T: Operand> Call<'_, T> {
     /// Heads of K and V that the kernels before and behind the main loop have each: all of them, where the main loop has none.
     pub(super) fn ahead(&self) -> usize {
         let Sizes {
             batch,
-            heads,
             kv_heads,
             keys,
             ..
@@ -31,13 +27,7 @@ impl<T: Operand> Call<'_, T> {
             return all;
         }
         let blocks = keys.div_ceil(self.block_keys());
-        let ahead = heads_ahead(self.sections(), blocks, all);
-        // Lines of a pass are a dimension of its grid.
-        if ahead * (heads / kv_heads) <= MOST_LINES {
-            ahead
-        } else {
-            all
-        }
+        heads_ahead(self.sections(), blocks, all)
     }
 
     /// The grid of a pass of `blocks` a line, and the first line.
@@ -53,7 +43,7 @@ impl<T: Operand> Call<'_, T> {
             (grid([blocks, heads, batch]), 0)
         } else {
             let of_head = heads / kv_heads;
-            (grid([blocks, ahead * of_head, 1]), (all - ahead) * of_head)
+            (grid([blocks, of_head, ahead]), (all - ahead) * of_head)
         }
     }
 }

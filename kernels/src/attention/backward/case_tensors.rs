@@ -182,7 +182,7 @@ impl<T: Float + DeviceElement> Given<T> {
             ([heads, batch], 0)
         } else {
             let of_head = heads / kv_heads;
-            ([ahead * of_head, 1], (all - ahead) * of_head)
+            ([of_head, ahead], (all - ahead) * of_head)
         }
     }
 
