@@ -81,7 +81,7 @@ pub struct Place<O> {
     pub column: Tensor<i32>,
     /// Which product of a batch.
     pub batch: Scalar<i32>,
-    /// Rows and columns of the result; sums beyond them are not stored.
+    /// Rows and columns of the result. Sums beyond them are not stored, and are of any value: an epilogue that reduces them leaves them out.
     pub size: [Scalar<i32>; 2],
     /// What the call was given.
     pub data: Data<O>,

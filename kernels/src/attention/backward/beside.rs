@@ -14,10 +14,11 @@
 use tilekit::prelude::*;
 
 use super::part::ADDERS;
-use super::sections::Plan;
+use super::sections::{Plan, SMS};
 use super::strips::{Buffers, Strip, Strips};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::Modifier;
+use crate::attention::plan::Sizes;
 
 /// Whether the main loop has a part of both passes. Beyond depth 128 shared memory has no place for their rows; numbers of dropout, and what a modifier computes, leave no registers for the warp. At depth 96
 /// half of a block of dQ is no power of two of elements, as copies are.
@@ -25,19 +26,33 @@ pub(super) const fn has_passes<M: Modifier>(depth: usize) -> bool {
     matches!(depth, 64 | 128) && M::SCALES_LATER && !M::DROPS
 }
 
-/// CTAs that run at a time on an H100 or H200.
-const RUNNING: usize = 132;
-
 /// Heads of K and V from those whose rows are begun to those of the main loop, and on to those whose dQ is rounded; not more than `all`. The CTAs that begin a head's rows should have ended when its own begin, and those should have
 /// ended when others round its dQ.
 pub(super) fn heads_ahead(plan: Plan, blocks: usize, all: usize) -> usize {
-    (least_ahead(plan, blocks) + (RUNNING / blocks).max(1)).min(all)
+    (least_ahead(plan, blocks) + (SMS / blocks).max(1)).min(all)
 }
 
 /// The least of [`heads_ahead`] without deadlock: the heads of a section, and of the one before it where they overlap.
 pub(super) fn least_ahead(plan: Plan, blocks: usize) -> usize {
     let overlapping = if (plan.lead as usize) < blocks { 2 } else { 1 };
     overlapping * plan.heads as usize
+}
+
+/// The lines of a pass that has `ahead` heads of K and V of a call, as the last two dimensions of its grid, and the first line of the pass behind the main loop. A line is a query head of a batch.
+pub(super) fn lines(sizes: Sizes, ahead: usize) -> ([usize; 2], usize) {
+    let Sizes {
+        batch,
+        heads,
+        kv_heads,
+        ..
+    } = sizes;
+    let all = batch * kv_heads;
+    if ahead == all {
+        ([heads, batch], 0)
+    } else {
+        let of_head = heads / kv_heads;
+        ([of_head, ahead], (all - ahead) * of_head)
+    }
 }
 
 /// Passes of other heads.

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::beside::heads_ahead;
+use super::beside::{heads_ahead, lines};
 use super::call::{Call, Upstream};
 use super::part::GROUPS;
 use super::table::Passes;
@@ -32,19 +32,14 @@ impl<T: Operand> Call<'_, T> {
 
     /// The grid of a pass of `blocks` a line, and the first line.
     fn lines(&self, blocks: usize) -> (Grid, usize) {
-        let Sizes {
-            batch,
-            heads,
-            kv_heads,
-            ..
-        } = self.checked.sizes;
-        let (all, ahead) = (batch * kv_heads, self.ahead());
-        if ahead == all {
-            (grid([blocks, heads, batch]), 0)
-        } else {
-            let of_head = heads / kv_heads;
-            (grid([blocks, of_head, ahead]), (all - ahead) * of_head)
-        }
+        let ([y, z], first) = lines(self.checked.sizes, self.ahead());
+        (grid([blocks, y, z]), first)
+    }
+
+    /// Where sequences of queries begin; `nothing` where there is one length.
+    fn query_offsets<'a>(&'a self, nothing: &'a Buffer<i32>) -> &'a Buffer<i32> {
+        let lengths = self.options.lengths.as_ref();
+        lengths.map_or(nothing, |lengths| lengths.query_offsets)
     }
 }
 
@@ -78,9 +73,7 @@ impl Attention {
                 &rows.sums,
                 &rows.turns,
                 &rows.progress,
-                call.options
-                    .lengths
-                    .map_or(&nothing.0, |lengths| lengths.query_offsets),
+                call.query_offsets(&nothing.0),
                 sizes.queries as i32,
                 i32::from(call.options.lengths.is_some()),
                 call.qkv[0].place().shape[2] as i32,
@@ -115,9 +108,7 @@ impl Attention {
             (
                 &rows.sums,
                 dq,
-                call.options
-                    .lengths
-                    .map_or(&nothing.0, |lengths| lengths.query_offsets),
+                call.query_offsets(&nothing.0),
                 sizes.queries as i32,
                 i32::from(call.options.lengths.is_some()),
                 call.block_stride() as i32,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tilekit::prelude::*;
 
-use super::beside::{has_passes, least_ahead};
+use super::beside::{has_passes, least_ahead, lines};
 use super::part::{GROUPS, block_stride, keys_of, listed_keys_of, queries_of};
 use super::sections::Plan;
 use crate::attention::blocks::lists::UNIT;
@@ -169,21 +169,9 @@ impl<T: Float + DeviceElement> Given<T> {
         least_ahead(self.sections::<ORDERED>(), blocks).min(all)
     }
 
-    /// The lines of a pass as the last two dimensions of its grid, and the first line of the second pass.
+    /// The lines of a pass, and the first line of the second.
     pub(super) fn lines<const ORDERED: bool>(&self) -> ([usize; 2], usize) {
-        let Sizes {
-            batch,
-            heads,
-            kv_heads,
-            ..
-        } = self.attention.sizes;
-        let (all, ahead) = (batch * kv_heads, self.ahead::<ORDERED>());
-        if ahead == all {
-            ([heads, batch], 0)
-        } else {
-            let of_head = heads / kv_heads;
-            ([of_head, ahead], (all - ahead) * of_head)
-        }
+        lines(self.attention.sizes, self.ahead::<ORDERED>())
     }
 
     /// Batch, heads, tokens and columns of queries or keys, and the strides.

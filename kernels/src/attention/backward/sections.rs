@@ -36,8 +36,9 @@ pub(super) struct Plan {
 /// The most heads of a section: CTAs of fewer blocks of a head are too few to find its Q, dO and dQ in L2.
 const MOST_HEADS: usize = 8;
 
-/// SMs of an H100 or H200. Where consumers add terms of dQ themselves in a fixed order, a masked section has no more heads than give each SM a CTA: with 2048 tokens at depth 256, 5 or 6 heads take 0.94 of the time of 8.
-const SMS: usize = 132;
+/// SMs of an H100 or H200, each of which has one CTA at a time. Where consumers add terms of dQ themselves in a fixed order, a masked section has no more heads than give each SM a CTA: with 2048 tokens at depth 256, 5 or 6 heads
+/// take 0.94 of the time of 8.
+pub(super) const SMS: usize = 132;
 
 impl Plan {
     /// That of a call. Without a mask all CTAs take the same time, and in any order of terms none waits for another: one head follows the other, as is best for L2.
