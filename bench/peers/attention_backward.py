@@ -2,11 +2,13 @@
 """Attention backward of the crate `kernels` beside FlashAttention-4 (its SM90 path) and cuDNN (by torch), in one process.
 
     python3 bench/peers/attention_backward.py ARTEFACTS [--only SUBSTRING] [--json OUT]
+    python3 bench/peers/attention_backward.py ARTEFACTS --shapes 128:4x32/8x8192 --tokens-first
 
 ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build --emit cubin` names. Needs flash-attn-4 4.0.0b36 with
 nvidia-cutlass-dsl 4.8.1, and torch 2.11. Random normal data; a call is all launches from the output's gradient to those of Q, K
 and V. TFLOP/s count 10 * heads * tokens^2 * depth (with values of another depth, 6 and 4 of the two), half of it if causal. Ratios are
 the peer's time over ours. `in order` is ours with sums of dQ in a fixed order; `--bits` compares its results over 8 runs.
+`--shapes` and `--tokens-first` are as in attention.py; at depth 192 values have 128.
 """
 
 import argparse
@@ -20,61 +22,47 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 sys.path.insert(0, str(Path(__file__).parent))
+from attention import Shape
 from contest import Contestant, enter, fill, hold, relative_error, report
 from cuda_driver import Function, Launch
 from manifest import launch_spec
 
-# Depth, that of the values, heads, tokens.
-SHAPES = ((128, 128, 16, 16384), (128, 128, 64, 4096), (128, 128, 128, 2048), (64, 64, 32, 16384), (64, 64, 128, 4096), (96, 96, 16, 16384),
-          (192, 128, 16, 16384), (256, 256, 8, 16384), (256, 256, 32, 4096))
-GROUPS = 2
-SECTION_BYTES, MOST_HEADS, SMS = 32 << 20, 8, 132
-# Depths whose main loop has the passes of most heads.
-WITH_PASSES = (64, 128)
+# Plans of launches, without the package around them, which needs compiled kernels.
+sys.path.append(str(Path(__file__).parents[2] / "python/emulate/python/tilekit/kernels"))
+from _gradients import GROUPS, plan
+
+SHAPES = tuple(map(Shape.of, ("128:16x16384", "128:64x4096", "128:128x2048", "64:32x16384", "64:128x4096", "96:16x16384", "192:16x16384", "256:8x16384", "256:32x4096")))
 # Further than any key is.
 FAR = 1 << 29
 
 
-def sections(heads, tokens, depth, values, keys, causal, is_ordered):
-    """Heads of a section, and blocks of keys that one has begun when the next one begins, as kernels/src/attention/backward/sections.rs has them."""
-    blocks = -(-tokens // keys)
-    most_heads = min(MOST_HEADS, -(-SMS // blocks)) if is_ordered and causal and depth == 256 else MOST_HEADS
-    most = max(1, min(most_heads, heads, SECTION_BYTES // (tokens * (2 * (depth + values) + 4 * depth))))
-    return most if is_ordered or causal else 1, -(-blocks // 2) if is_ordered and causal else blocks
-
-
-def heads_ahead(section, lead, heads, blocks):
-    """Heads whose rows the first kernel begins, and whose dQ the last one rounds, as kernels/src/attention/backward/beside.rs has them."""
-    return min(heads, section * (2 if lead < blocks else 1) + max(1, SMS // blocks))
+def depth_of_values(depth):
+    """192 is the prefill of MLA."""
+    return 128 if depth == 192 else depth
 
 
 class Ours:
     """The three launches of a call."""
 
     def __init__(self, folder, tensors, causal, scale, variant):
-        _, heads, tokens, depth = tensors["q"].shape
-        values = tensors["v"].shape[3]
-        queries, keys = 128 if depth <= 64 else 64, 128 if depth <= 128 else 96 if depth <= 192 else 80
-        blocks = -(-tokens // queries)
-        rows = heads * blocks * queries
+        batch, heads, tokens, depth = tensors["q"].shape
+        kv_heads, values = tensors["k"].shape[1], tensors["v"].shape[3]
+        of = plan(batch, heads, kv_heads, tokens, (depth, values), causal, variant == "true")
+        rows = batch * heads * of.blocks * of.queries
         none = torch.zeros(4, device="cuda", dtype=torch.int32)
         self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
-                            sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + heads * blocks * GROUPS, device="cuda", dtype=torch.int32),
-                            progress=torch.empty(2 * heads, device="cuda", dtype=torch.int32),
+                            sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + batch * heads * of.blocks * GROUPS, device="cuda", dtype=torch.int32),
+                            progress=torch.empty(2 * batch * kv_heads, device="cuda", dtype=torch.int32),
                             query_offsets=none, key_offsets=none, data=none, dk_rows=tensors["dk"], dv_rows=tensors["dv"], dout_rows=tensors["dout"])
-        numbers = {"query_heads": 1, "queries": tokens, "keys": tokens, "is_ragged": 0, "seed": 0, "dropped": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
-                   "row_stride": tokens, "block_stride": blocks, "score_scale": 1.0, "scale": scale, "log2_scale": scale * math.log2(math.e)}
-        key_blocks = -(-tokens // keys)
-        section, lead = sections(heads, tokens, depth, values, keys, causal, variant == "true")
-        ahead = heads_ahead(section, lead, heads, key_blocks) if depth in WITH_PASSES else heads
-        numbers |= {"sections": [section, lead, ahead, int(causal)], "heads": heads, "counts": 2 * heads, "first_line": heads - ahead}
-        for name in ("out", "dout"):
-            numbers[f"{name}_strides"] = [heads * tokens * values, tokens * values, values]
-        numbers["strides"] = numbers["dq_strides"] = [heads * tokens * depth, tokens * depth, depth]
-        numbers |= {"dk_strides": [tokens * depth, depth], "dv_strides": [tokens * values, values]}
-        stems = ((f"backward_begin-bf16-{depth}-{values}-{queries}", [blocks, ahead, 1]),
-                 (f"backward-bf16-{depth}-{values}-{variant}-Plain", [key_blocks, heads, 1]),
-                 (f"backward_end-bf16-{depth}-{queries}", [blocks * GROUPS, ahead, 1]))
+        numbers = {"query_heads": heads // kv_heads, "queries": tokens, "keys": tokens, "is_ragged": 0, "seed": 0, "dropped": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
+                   "row_stride": tokens, "block_stride": of.blocks, "score_scale": 1.0, "scale": scale, "log2_scale": scale * math.log2(math.e)}
+        numbers |= {"sections": [of.section, of.lead, of.ahead, int(causal)], "heads": heads, "counts": 2 * batch * kv_heads, "first_line": of.first_line}
+        strides = {name: list(tensors[name].stride()[:3]) for name in ("out", "dout", "dq", "dk", "dv")}
+        numbers |= {"out_strides": strides["out"], "dout_strides": strides["dout"], "strides": strides["dq"], "dq_strides": strides["dq"],
+                    "dk_strides": strides["dk"][1:], "dv_strides": strides["dv"][1:]}
+        stems = ((f"backward_begin-bf16-{depth}-{values}-{of.queries}", [of.blocks, *of.lines]),
+                 (f"backward-bf16-{depth}-{values}-{variant}-Plain", [of.key_blocks, kv_heads, batch]),
+                 (f"backward_end-bf16-{depth}-{of.queries}", [of.blocks * GROUPS, *of.lines]))
         self.launches = [self.launch(folder, stem, grid, numbers) for stem, grid in stems]
 
     def launch(self, folder, stem, grid, numbers):
@@ -88,10 +76,12 @@ class Ours:
             launch()
 
 
-def gradients_of(forward, shape, values):
+def gradients_of(forward, shape, tokens_first):
+    """Calls of a peer for the gradients of `forward`, of two sets of tensors `[batch, heads, tokens, depth]`."""
     calls = []
     for _ in range(2):
-        q, k, v = (torch.randn(*shape, n, device="cuda", dtype=torch.bfloat16).requires_grad_() for n in values)
+        q, k = (shape.random(heads, tokens_first).requires_grad_() for heads in (shape.heads, shape.kv_heads))
+        v = of_values(shape).random(shape.kv_heads, tokens_first).requires_grad_()
         out = forward(q, k, v)
         out = out[0] if isinstance(out, tuple) else out
         grad = torch.randn_like(out)
@@ -99,45 +89,68 @@ def gradients_of(forward, shape, values):
     return calls
 
 
-def cudnn(d, dv, causal, h, t):
+def of_values(shape):
+    return shape._replace(depth=depth_of_values(shape.depth))
+
+
+def cudnn(shape, causal, tokens_first):
     def forward(q, k, v):
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-    return gradients_of(forward, (1, h, t), (d, d, dv))
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=shape.heads > shape.kv_heads)
+    return gradients_of(forward, shape, tokens_first)
 
 
-def fa4(d, dv, causal, h, t):
+def fa4(shape, causal):
+    """Its tensors have tokens first, whatever ours have."""
     from flash_attn.cute.interface import flash_attn_func
 
-    return gradients_of(lambda q, k, v: flash_attn_func(q, k, v, causal=causal), (1, t, h), (d, d, dv))
+    return gradients_of(lambda q, k, v: flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal), shape, True)
 
 
-def ours(folder, d, dv, causal, h, t, variant):
-    """Two sets of buffers, and what f32 gives for one head of the first."""
-    scale, calls, wanted = 1 / math.sqrt(d), [], None
+def attend(q, k, v, scale, mask):
+    """Output, in bf16, and LSE of one head in f32."""
+    scores = q.float() @ k.float().T * scale
+    scores = scores if mask is None else scores.masked_fill_(mask, -math.inf)
+    lse = scores.logsumexp(-1)
+    return (scores.sub_(lse[:, None]).exp_() @ v.float()).bfloat16(), lse
+
+
+def wanted_of(tensors, scale, mask):
+    """Gradients in f32 of the last head of Q, and of K and V, with the query heads of their group."""
+    group = tensors["q"].shape[1] // tensors["k"].shape[1]
+    q, dout = (tensors[name][-1, -group:].float() for name in ("q", "dout"))
+    k, v = (tensors[name][-1, -1].float().requires_grad_() for name in ("k", "v"))
+    sums = None
+    for head in range(group):
+        one = q[head].requires_grad_()
+        scores = one @ k.T * scale
+        scores = scores if mask is None else scores.masked_fill(mask, -math.inf)
+        dq, dk, dv = torch.autograd.grad(scores.softmax(-1) @ v, (one, k, v), dout[head])
+        sums = (dk, dv) if sums is None else (sums[0] + dk, sums[1] + dv)
+        del scores
+    return dq, *sums
+
+
+def ours(folder, shape, causal, variant, tokens_first):
+    """Two sets of buffers, and what f32 gives for the last head of the first."""
+    scale, calls, wanted = 1 / math.sqrt(shape.depth), [], None
+    mask = torch.ones(shape.tokens, shape.tokens, device="cuda", dtype=torch.bool).triu(1) if causal else None
+    narrow, group = of_values(shape), shape.heads // shape.kv_heads
     for _ in range(2):
-        q, k, v, dout = (torch.randn(h, t, n, device="cuda", dtype=torch.bfloat16) for n in (d, d, dv, dv))
-        out, lse = torch.empty_like(v), torch.empty(h, t, device="cuda")
-        mask = torch.ones(t, t, device="cuda", dtype=torch.bool).triu(1) if causal else None
-        for head in range(h):
-            scores = q[head].float() @ k[head].float().T * scale
-            scores = scores.masked_fill_(mask, -math.inf) if causal else scores
-            lse[head] = scores.logsumexp(-1)
-            out[head] = (scores.sub_(lse[head][:, None]).exp_() @ v[head].float()).bfloat16()
-            del scores
-        if wanted is None:
-            wide = [x[:1].float().requires_grad_() for x in (q, k, v)]
-            scores = wide[0] @ wide[1].transpose(1, 2) * scale
-            scores = scores.masked_fill(mask, -math.inf) if causal else scores
-            wanted = torch.autograd.grad(scores.softmax(-1) @ wide[2], wide, dout[:1].float())
-            del scores
+        q, k = (shape.random(heads, tokens_first) for heads in (shape.heads, shape.kv_heads))
+        v, dout, out = (narrow.random(heads, tokens_first) for heads in (shape.kv_heads, shape.heads, shape.heads))
+        lse = torch.empty(shape.batch, shape.heads, shape.tokens, device="cuda")
+        for batch in range(shape.batch):
+            for head in range(shape.heads):
+                out[batch, head], lse[batch, head] = attend(q[batch, head], k[batch, head // group], v[batch, head // group], scale, mask)
         tensors = dict(q=q, k=k, v=v, dout=dout, out=out, lse=lse, dq=torch.empty_like(q), dk=torch.empty_like(k), dv=torch.empty_like(v))
         for name in ("dq", "dk", "dv"):
             fill(tensors[name])
-        calls.append(Ours(folder, {name: x if name == "lse" else x[None] for name, x in tensors.items()}, causal, scale, variant))
+        wanted = wanted or wanted_of(tensors, scale, mask)
+        calls.append(Ours(folder, tensors, causal, scale, variant))
     calls[0]()
-    errors = [relative_error(calls[0].tensors[name][0, :1], want.double()) for name, want in zip(("dq", "dk", "dv"), wanted)]
-    print(f"ours d{d}/{dv} causal={causal} ordered={variant}: relative errors of dq, dk, dv {' '.join(f'{e:.1e}' for e in errors)}{' WRONG' if max(errors) > 1e-2 else ''}", flush=True)
+    errors = [relative_error(calls[0].tensors[name][-1, -1], want.double()) for name, want in zip(("dq", "dk", "dv"), wanted)]
+    print(f"ours {shape.name(causal)} ordered={variant}: relative errors of dq, dk, dv {' '.join(f'{e:.1e}' for e in errors)}{' WRONG' if max(errors) > 1e-2 else ''}", flush=True)
     return calls
 
 
@@ -157,25 +170,28 @@ def main():
     parser.add_argument("artefacts", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--shapes", type=Shape.of, nargs="+", default=SHAPES)
+    parser.add_argument("--tokens-first", action="store_true")
     parser.add_argument("--bits", action="store_true")
     parser.add_argument("--ways", default="ours,in order,fa4,cudnn")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    for d, dv, h, t in SHAPES:
+    for shape in options.shapes:
         for causal in (False, True):
-            name = f"d{d} {'causal' if causal else 'full'} {h}x{t}"
+            name = shape.name(causal)
             if options.only not in name:
                 continue
+            mine = lambda variant: ours(options.artefacts, shape, causal, variant, options.tokens_first)
             if options.bits:
-                compare_bits(name, ours(options.artefacts, d, dv, causal, h, t, "true")[0])
+                compare_bits(name, mine("true")[0])
                 torch.cuda.empty_cache()
                 continue
-            ways = (("ours", lambda: ours(options.artefacts, d, dv, causal, h, t, "false")), ("in order", lambda: ours(options.artefacts, d, dv, causal, h, t, "true")),
-                    ("fa4", lambda: fa4(d, dv, causal, h, t)), ("cudnn", lambda: cudnn(d, dv, causal, h, t)))
+            ways = (("ours", lambda: mine("false")), ("in order", lambda: mine("true")), ("fa4", lambda: fa4(shape, causal)),
+                    ("cudnn", lambda: cudnn(shape, causal, options.tokens_first)))
             ways = [way for way in ways if way[0] in options.ways.split(",")]
             held = [c for c in (enter(name, n, lambda: Contestant(n, make(), 30, graph_below_ms=0.0)) for n, make in ways) if c]
             hold(held, options.rounds, 0.0, singles=options.rounds)
-            flops = h * t * t * (6 * d + 4 * dv) * (0.5 if causal else 1)
+            flops = (6 * shape.flops(causal) + 4 * of_values(shape).flops(causal)) / 4
             report(name, held, flops, options.json, prefix="backward ")
             del held
             torch.cuda.empty_cache()

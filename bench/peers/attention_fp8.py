@@ -25,15 +25,16 @@ L2_OF_SECTION = 32 << 20
 
 
 def narrow(folder, stem, sets, factors, groups, causal, scale):
-    heads, tokens, depth = sets[0][0].shape
+    batch, heads, tokens, depth = sets[0][0].shape
     kernel = json.loads((folder / f"{stem}.json").read_text())
-    tiles = -(-tokens // (64 * groups)) * heads
-    section = max(1, min(heads, L2_OF_SECTION // (2 * tokens * depth))) if causal else 1
-    numbers = {"heads": heads, "query_heads": 1, "tokens": tokens, "section": section, "log2_scale": scale * math.log2(math.e)}
+    lines = batch * heads
+    tiles = -(-tokens // (64 * groups)) * lines
+    section = max(1, min(lines, L2_OF_SECTION // (2 * tokens * depth))) if causal else 1
+    numbers = {"batch": batch, "heads": heads, "query_heads": heads // sets[0][1].shape[1], "tokens": tokens, "section": section, "log2_scale": scale * math.log2(math.e)}
     spec = launch_spec(kernel, f"{stem}.cubin", [min(tiles, 132), 1, 1], numbers, {})
     function = Function(folder / spec["cubin"], spec["entry"], spec["shared_bytes"], spec["cluster"])
     counter = torch.zeros(1, device="cuda", dtype=torch.int32)
-    lse = torch.empty(heads, tokens, device="cuda")
+    lse = torch.empty(batch, heads, tokens, device="cuda")
     q_factors, k_factors, v_factors = factors
     return [Launch(function, spec, dict(q=q, k=k, v=v, out=o, lse=lse, counter=counter, q_factors=q_factors, k_factors=k_factors, v_factors=v_factors), False)
             for q, k, v, o in sets]
@@ -43,7 +44,7 @@ def cudnn(sets, causal, scale):
     """cuDNN's attention of 8-bit floats by its frontend (nvidia-cudnn-frontend 1.16.0): factors of tensors, a result in e4m3, the sums of rows."""
     import cudnn as frontend
 
-    heads, tokens, depth = sets[0][0].shape
+    _, heads, tokens, depth = sets[0][0].shape
     handle = frontend.create_handle()
     frontend.set_stream(handle=handle, stream=torch.cuda.current_stream().cuda_stream)
     f32, e4m3 = frontend.data_type.FLOAT, frontend.data_type.FP8_E4M3
@@ -77,11 +78,11 @@ def check_narrow(contestant, sets, factors, causal, scale):
     q, k, v, o = sets[0]
     fill(o)
     contestant.calls[0]()
-    q, k, v = [x[:1].float() * f[0] for x, f in zip((q, k, v), factors)]
+    q, k, v = [x[0, :1].float() * f[0] for x, f in zip((q, k, v), factors)]
     scores = q @ k.transpose(1, 2) * scale
     if causal:
         scores.masked_fill_(torch.ones(scores.shape[1:], device="cuda", dtype=torch.bool).triu(1), -math.inf)
-    error = relative_error(o[:1], (scores.softmax(-1) @ v).double())
+    error = relative_error(o[0, :1], (scores.softmax(-1) @ v).double())
     print(f"{contestant.name}: relative error {error:.1e}", flush=True)
     # P is rounded with an error of up to 2^-4.
     return error < 5e-2
@@ -94,14 +95,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    for d, h, t in SHAPES:
+    for shape in SHAPES:
+        d, h = shape.depth, shape.heads
         for causal in (False, True):
-            name = f"fp8 d{d} {'causal' if causal else 'full'} {h}x{t}"
+            name = f"fp8 {shape.name(causal)}"
             if options.only not in name:
                 continue
             scale = 1 / math.sqrt(d)
-            new = lambda: torch.randn(h, t, d, device="cuda", dtype=torch.bfloat16)
-            sets = [(new(), new(), new(), torch.empty_like(new())) for _ in range(max(2, copies(8 * h * t * d)))]
+            sets = shape.sets()
             narrow_sets = [tuple(x.to(torch.float8_e4m3fn) for x in s[:3]) + (s[3],) for s in sets]
             factors = [torch.rand(h, device="cuda") + 0.5 for _ in range(3)]
             ways = []
@@ -121,7 +122,7 @@ def main():
                 elif c.name.startswith("bf16") and not check(c, sets, causal, scale):
                     print(f"WRONG {name} {c.name}")
             hold(held, options.rounds, 0.0, singles=options.rounds)
-            report(name, held, 4 * h * t * t * d * (0.5 if causal else 1), options.json)
+            report(name, held, shape.flops(causal), options.json)
             del held, sets, narrow_sets
             torch.cuda.empty_cache()
 

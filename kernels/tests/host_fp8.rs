@@ -45,7 +45,7 @@ fn attend(
 
 /// Tensors in torch's order, batch, tokens, heads, depth, with a head of K and V for two of Q.
 fn check(depth: usize, causal: bool, scale: f32) {
-    let (batch, heads, kv_heads, tokens) = (1, 4, 2, 150);
+    let (batch, heads, kv_heads, tokens) = (2, 4, 2, 150);
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();
     let len = |heads: usize| batch * tokens * heads * depth;
@@ -185,29 +185,5 @@ fn what_is_not_built_for_eight_bits_is_named() {
             ..none
         },
         "`options.softcap`: found a value; expected none: 8-bit floats have `causal` and `scale` alone",
-    );
-}
-
-#[test]
-fn heads_of_batches_are_equally_far_apart() {
-    let device = Device::emulator();
-    let stream = Stream::new(&device).unwrap();
-    let buffer = Buffer::<E4m3>::zeros(&device, 1 << 16).unwrap();
-    let shape = [2, 2, 8, 64];
-    let view = buffer.view(shape);
-    let apart = buffer.view(shape).with_strides([4096, 512, 64, 1]);
-    let ones = Buffer::<f32>::zeros(&device, 4).unwrap();
-    let given = Factors {
-        q: &ones,
-        k: &ones,
-        v: &ones,
-    };
-    let attention = Attention::new(&device);
-    let result =
-        attention.forward_fp8(&stream, [&view, &apart, &view], &given, &Options::default());
-    let error = result.err().map(|error| error.to_string()).unwrap();
-    assert_eq!(
-        error,
-        "attention: `k`: found strides of 4096 elements between batches and 512 between heads; expected heads of all batches that are equally far apart, for 8-bit floats"
     );
 }

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use crate::manifest::Parameter;
 
-/// The most parameters that a kernel has.
-pub(crate) const MOST_PARAMETERS: usize = 40;
+/// The most parameters that a kernel has, of which each number of an array is one.
+pub(crate) const MOST_PARAMETERS: usize = 96;
 
 /// The parameters of a launch, each where the manifest says. Those of most kernels lie in place, so that packing allocates
 /// nothing.

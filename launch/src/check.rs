@@ -11,14 +11,14 @@ mod tests;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::argument::{Argument, Tensor};
-use crate::block::{Block, MOST_PARAMETERS};
+use crate::block::Block;
 use crate::context::Context;
 use crate::driver::{Encoded, MapShape};
 use crate::element::DataType;
 use crate::error::Error;
 use crate::expression::{Condition, Expression};
 use crate::manifest::{Manifest, Map, Parameter, Role};
-use crate::size::MOST_RANK;
+use crate::size::{MOST_RANK, MOST_SIZES};
 use crate::tensor_map::{Cut, Wanted};
 use rule::{Names, Rule, Rules};
 
@@ -41,26 +41,10 @@ pub(crate) struct Kernel {
 /// Kernels that the process has read.
 static READ: AtomicU64 = AtomicU64::new(0);
 
-/// The most sizes that a kernel names.
-const MOST_SIZES: usize = 32;
-
 impl Kernel {
     pub(crate) fn read(text: &str) -> Result<Kernel, Error> {
         let manifest = Manifest::read(text)?;
         let sizes: Vec<String> = manifest.sizes().into_iter().map(str::to_owned).collect();
-        let rank = |parameter: &Parameter| parameter.shape().map_or(0, <[Expression]>::len);
-        let is_too_large = sizes.len() > MOST_SIZES
-            || manifest.parameters.len() > MOST_PARAMETERS
-            || manifest
-                .parameters
-                .iter()
-                .any(|parameter| rank(parameter) > MOST_RANK);
-        if is_too_large {
-            return Err(Error::of_runtime(format!(
-                "the manifest {} has more than {MOST_PARAMETERS} parameters, {MOST_SIZES} sizes or {MOST_RANK} dimensions",
-                manifest.name
-            )));
-        }
         let mut next = 0;
         let argument_of = manifest.parameters.iter().map(|parameter| {
             let place = (!parameter.is_derived()).then_some(next);

@@ -4,11 +4,13 @@ mod read;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::block::MOST_PARAMETERS;
 use crate::element::DataType;
 use crate::error::Error;
 use crate::expression::{Comparison, Condition, Expression};
 use crate::json::Json;
 use crate::limits::Limits;
+use crate::size::{MOST_RANK, MOST_SIZES};
 use read::Fields;
 
 /// The version of the manifest's form that this release reads.
@@ -297,8 +299,26 @@ impl Manifest {
         }
     }
 
+    /// A launch has room for so many parameters, sizes and dimensions.
+    fn check_counts(&self) -> Result<(), String> {
+        let ranks = self.parameters.iter().filter_map(Parameter::shape);
+        let most_rank = ranks.map(<[Expression]>::len).max().unwrap_or(0);
+        let counts = [
+            ("parameters", self.parameters.len(), MOST_PARAMETERS),
+            ("sizes", self.sizes().len(), MOST_SIZES),
+            ("dimensions of a tensor", most_rank, MOST_RANK),
+        ];
+        match counts.into_iter().find(|(_, count, most)| count > most) {
+            Some((what, count, most)) => Err(format!(
+                "it has {count} {what}, of which a launch has {most} at the most; each number of an array is a parameter"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Every name stands for something, and every parameter lies in the block.
     fn check(&self) -> Result<(), String> {
+        self.check_counts()?;
         let mut wrong = None;
         let sizes = self.sizes();
         self.for_each_leaf(&mut |leaf| {

@@ -3,6 +3,9 @@
 /// The most dimensions that a tensor of a launch has.
 pub(crate) const MOST_RANK: usize = 8;
 
+/// The most sizes that a kernel names.
+pub(crate) const MOST_SIZES: usize = 32;
+
 /// Extents or strides of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dims {

@@ -15,7 +15,7 @@ use super::error::{Result, expect};
 use super::masked::kernel::masked_arguments;
 use super::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use super::options::Options;
-use super::plan::{Numbers, section_of_rows};
+use super::plan::{Numbers, section_of};
 use super::table::{DenseHandles, Instance, Operand, masked};
 use super::workspace::Workspace;
 use super::written::check_forward;
@@ -196,16 +196,12 @@ impl Attention {
         call: &Call<'_, T>,
     ) -> Option<(usize, Instance<DenseHandles<T>>)> {
         let Checked { sizes, mask, .. } = call.checked;
-        let views = [call.qkv[0], call.qkv[1], call.qkv[2], call.out];
         let is_causal = mask.right == Some(0) && mask.left.is_none() && mask.chunk.is_none();
         let is_dense = (mask.is_full() || is_causal)
             && sizes.queries == sizes.keys
             && call.options.sinks.is_none()
             && call.options.dropout.is_none()
-            && call.options.lengths.is_none()
-            && views
-                .iter()
-                .all(|view| Strides::of(view).is_one_head_after_another());
+            && call.options.lengths.is_none();
         let mut instances = T::dense().0.into_iter().enumerate();
         let fits = |(_, instance): &(usize, Instance<_>)| {
             instance.depths == sizes.depths && instance.is_causal == is_causal
@@ -223,21 +219,21 @@ impl Attention {
         let kernel = self.kernel::<T, _>("forward", index, instance)?;
         let workspace = self.workspace(call.stream)?;
         let heads = sizes.batch * sizes.heads;
-        let row_bytes = sizes.depths[0] * size_of::<T>();
-        let section = section_of_rows(heads, sizes.keys, row_bytes, instance.is_causal);
+        let row_bytes = 2 * sizes.depths[0] * size_of::<T>();
+        let section = section_of(heads, sizes.keys, row_bytes, instance.is_causal);
         let tiles = sizes.queries.div_ceil(instance.tile.rows) * heads;
-        let kv_heads = sizes.batch * sizes.kv_heads;
         kernel.launch(
             call.stream,
             self.programs(&kernel, tiles)?,
             (
-                in_line(call.qkv[0], heads),
-                in_line(call.qkv[1], kv_heads),
-                in_line(call.qkv[2], kv_heads),
-                in_line(call.out, heads),
+                call.qkv[0],
+                call.qkv[1],
+                call.qkv[2],
+                call.out,
                 call.lse,
                 &workspace.counter,
-                heads as i32,
+                sizes.batch as i32,
+                sizes.heads as i32,
                 (sizes.heads / sizes.kv_heads) as i32,
                 sizes.queries as i32,
                 section as i32,
@@ -417,16 +413,6 @@ struct Call<'a, T> {
 /// Elements along a dimension of a view, 0 if it has fewer.
 pub(super) fn extent<T: DeviceElement>(view: &View<'_, T>, dim: usize) -> usize {
     view.place().shape.get(dim).copied().unwrap_or(0)
-}
-
-/// The view with batch and heads as one dimension.
-pub(super) fn in_line<'a, T: DeviceElement>(view: &View<'a, T>, heads: usize) -> View<'a, T> {
-    let place = view.place();
-    let Strides { head, token, .. } = Strides::of(view);
-    let of_heads = view.source().view([heads, place.shape[2], place.shape[3]]);
-    of_heads
-        .with_strides([head, token, 1])
-        .with_offset(place.offset)
 }
 
 /// The view with `pack` heads as a dimension after the tokens.

@@ -26,8 +26,6 @@ pub(super) struct Strides {
     pub(super) batch: usize,
     pub(super) head: usize,
     pub(super) token: usize,
-    /// Batches and heads of the tensor.
-    counts: [usize; 2],
 }
 
 impl Strides {
@@ -38,19 +36,12 @@ impl Strides {
             batch: place.strides[0],
             head: place.strides[1],
             token: place.strides[2],
-            counts: [place.shape[0], place.shape[1]],
         }
     }
 
     /// Of batches, heads and tokens, as kernels take them.
     pub(super) fn numbers(self) -> [i64; 3] {
         [self.batch, self.head, self.token].map(|stride| stride as i64)
-    }
-
-    /// Whether the heads of all batches are equally spaced.
-    pub(super) fn is_one_head_after_another(self) -> bool {
-        let [batches, heads] = self.counts;
-        batches == 1 || heads == 1 && self.head == self.batch || self.batch == heads * self.head
     }
 }
 

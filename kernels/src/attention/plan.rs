@@ -66,34 +66,26 @@ pub(super) const FAR: i32 = 1 << 29;
 /// Bytes of K and V of the heads of a section: what stays in the 50 MiB of L2 beside everything else.
 pub(super) const SECTION_BYTES: usize = 32 << 20;
 
-/// Heads of a section. Without a mask all tiles take the same time, and those of one head follow each other.
-pub(super) fn section_of(heads: usize, head_bytes: usize, is_masked: bool) -> usize {
+/// The most bytes of K and V of a section, and the most heads, where a row of K and one of V have so many bytes. A block of long rows is computed for as long as L2 has to wait for memory; what costs more is
+/// that the tiles of a section end one after the other, and few long ones last. But with more heads than this too few CTAs read the same K and V at a time.
+pub(super) const fn limits_of_section(row_bytes: usize) -> [usize; 2] {
+    if row_bytes >= 1024 {
+        [4 * SECTION_BYTES, 16]
+    } else {
+        [SECTION_BYTES, i32::MAX as usize]
+    }
+}
+
+/// Heads of a section, which have `keys` rows of K and of V, of `row_bytes` together. Without a mask all tiles take the same time, and those of one head follow each other.
+pub(super) fn section_of(heads: usize, keys: usize, row_bytes: usize, is_masked: bool) -> usize {
+    let [bytes, most] = limits_of_section(row_bytes);
     if is_masked {
-        (SECTION_BYTES / head_bytes.max(1)).clamp(1, heads.max(1))
+        (bytes / (keys * row_bytes).max(1))
+            .min(most)
+            .clamp(1, heads.max(1))
     } else {
         1
     }
-}
-
-/// Bytes of K and V of the heads of a section of `forward`, whose rows have so many each. A block of long rows is computed for as long as L2 has to wait for memory; what costs more is
-/// that the tiles of a section end one after the other, and few long ones last.
-pub(super) const fn section_bytes(row_bytes: usize) -> usize {
-    if row_bytes >= 512 {
-        4 * SECTION_BYTES
-    } else {
-        SECTION_BYTES
-    }
-}
-
-/// [`section_of`] heads of `forward`, which have `keys` rows of K and of V.
-pub(super) fn section_of_rows(
-    heads: usize,
-    keys: usize,
-    row_bytes: usize,
-    is_masked: bool,
-) -> usize {
-    let bytes = 2 * keys * row_bytes * SECTION_BYTES / section_bytes(row_bytes);
-    section_of(heads, bytes, is_masked)
 }
 
 /// How far a query sees, moved by `shift`.
@@ -144,7 +136,7 @@ impl Numbers {
         } else {
             0
         };
-        let head_bytes = keys * (depths[0] + depths[1]) * element_bytes;
+        let row_bytes = (depths[0] + depths[1]) * element_bytes;
         Numbers {
             batch: batch as i32,
             heads: packs as i32,
@@ -156,7 +148,7 @@ impl Numbers {
             chunk: mask
                 .chunk
                 .map_or(FAR, |chunk| chunk.min(FAR as usize) as i32),
-            section: section_of(packs * batch, head_bytes, !mask.is_full()) as i32,
+            section: section_of(packs * batch, keys, row_bytes, !mask.is_full()) as i32,
             tiles: (queries * tile.pack).div_ceil(tile.rows) * packs * batch,
         }
     }
@@ -238,8 +230,12 @@ mod tests {
         let section = |mask| Numbers::new(long, mask, Tile { pack: 1, ..TILE }, 2).section;
         assert_eq!(section(causal), 4);
         assert_eq!(section(Mask::default()), 1);
-        assert_eq!(section_of_rows(16, 16384, 256, true), 4);
-        assert_eq!(section_of_rows(16, 16384, 512, true), 8);
-        assert_eq!(section_of_rows(16, 16384, 512, false), 1);
+        assert_eq!(section_of(16, 16384, 512, true), 4);
+        assert_eq!(section_of(16, 16384, 1024, true), 8);
+        assert_eq!(section_of(16, 16384, 1024, false), 1);
+        // K and V of 128 heads do not fit L2, and each CTA would have a head of its own.
+        assert_eq!(section_of(128, 1000, 1024, true), 16);
+        assert_eq!(section_of(128, 1000, 512, true), 65);
+        assert_eq!(section_of(128, 0, 512, true), 128);
     }
 }

@@ -15,7 +15,7 @@ pub(super) type DenseHandles<T> = handles! {
     q k v out: TensorMap<T>,
     lse: Ptr<f32>,
     counter: Ptr<i32>,
-    heads query_heads tokens section: Scalar<i32>,
+    batch heads query_heads tokens section: Scalar<i32>,
     log2_scale: Scalar<f32>,
 };
 

@@ -15,6 +15,56 @@ fn a_tuned_instance_is_taken_where_one_fits() {
     check::<f16>([1, 1, 70, 70, 128, 128], &Options::default(), |_, _| true);
 }
 
+/// Batch, tokens, heads, depth in memory, as torch has them: the same bits as batch, heads, tokens, depth.
+#[test]
+fn heads_inside_of_tokens_give_the_bits_of_tokens_inside_of_heads() {
+    let (batch, heads, kv_heads, tokens, depth) = (2, 4, 2, 70, 64);
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let options = Options {
+        causal: true,
+        ..Options::default()
+    };
+    let inside = |x: &[bf16], heads: usize| -> Vec<bf16> {
+        let of = |at: usize| {
+            let (row, column) = (at / depth, at % depth);
+            let (line, head) = (row / heads, row % heads);
+            let (batch, token) = (line / tokens, line % tokens);
+            x[((batch * heads + head) * tokens + token) * depth + column]
+        };
+        (0..x.len()).map(of).collect()
+    };
+    let lens = [heads, kv_heads, kv_heads];
+    let host = [0, 1, 2].map(|at| numbers::<bf16>(batch * lens[at] * tokens * depth, at + 1));
+    let outer = [0, 1, 2].map(|at| Buffer::from_slice(&device, &host[at]).unwrap());
+    let inner =
+        [0, 1, 2].map(|at| Buffer::from_slice(&device, &inside(&host[at], lens[at])).unwrap());
+    let outer = [0, 1, 2].map(|at| outer[at].view([batch, lens[at], tokens, depth]));
+    let strides = |heads: usize| [tokens * heads * depth, depth, heads * depth, 1];
+    let inner = [0, 1, 2].map(|at| {
+        let view = inner[at].view([batch, lens[at], tokens, depth]);
+        view.with_strides(strides(lens[at]))
+    });
+    let wanted = attention
+        .forward(&stream, outer.each_ref(), &options)
+        .unwrap();
+    let out = Buffer::<bf16>::zeros(&device, batch * heads * tokens * depth).unwrap();
+    let lse = Buffer::<f32>::zeros(&device, batch * heads * tokens).unwrap();
+    let to = out
+        .view([batch, heads, tokens, depth])
+        .with_strides(strides(heads));
+    attention
+        .forward_into(&stream, inner.each_ref(), &to, &lse, &options)
+        .unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(
+        out.to_vec().unwrap(),
+        inside(&wanted.out.to_vec().unwrap(), heads)
+    );
+    assert_eq!(lse.to_vec().unwrap(), wanted.lse.to_vec().unwrap());
+}
+
 #[test]
 fn fewer_queries_than_keys_are_the_last_ones() {
     let options = Options {

@@ -29,6 +29,31 @@ fn a_newer_form_is_refused_by_name() {
     assert!(error.contains("reads format 3"), "{error}");
 }
 
+/// Numbers of arrays are parameters each: attention backward has 44.
+#[test]
+fn more_parameters_than_a_launch_has_room_for_are_counted() {
+    let with = |more: usize| {
+        let scalar = |at: usize| {
+            let offset = 32 + 4 * at;
+            format!(
+                r#"{{"name": "n{at}", "kind": "scalar", "type": "i32", "offset_bytes": {offset}, "size_bytes": 4, "divisor": 1, "readonly": false, "written": false}},"#
+            )
+        };
+        let all: String = (0..more).map(scalar).collect();
+        let begin = "\"parameters\": [";
+        let text = SOFTMAX.replace(begin, &format!("{begin}{all}"));
+        let bytes = 32 + 4 * more;
+        Manifest::read(&text.replace(
+            "\"parameter_bytes\": 32",
+            &format!("\"parameter_bytes\": {bytes}"),
+        ))
+    };
+    assert!(with(91).is_ok());
+    let error = with(92).unwrap_err().to_string();
+    let said = "softmax_bf16_4096_8: it has 97 parameters, of which a launch has 96 at the most";
+    assert!(error.contains(said), "{error}");
+}
+
 #[test]
 fn mistakes_name_the_field() {
     for (from, to, said) in [

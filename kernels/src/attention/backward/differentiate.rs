@@ -61,8 +61,10 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>
         launch_wait();
     }
     let sizes = walk.keys().block;
-    // In any order of terms sections give nothing beyond depth 128, and numbers of dropout leave no registers for them.
-    let has_sections = of.is_ordered || !(has_query_rows(depths[0]) || W::Modifier::DROPS);
+    // In any order of terms numbers of dropout leave no registers for them, nor do lists beyond depth 128.
+    let is_listed = !W::HAS_TWO_EDGES;
+    let has_sections =
+        of.is_ordered || !(W::Modifier::DROPS || (is_listed && has_query_rows(depths[0])));
     let sections = has_sections.then_some(of.sections);
     // With a mask this takes 0.9 of the time at depth 192, and more at 128 and 256 (bench/results/attention.md, "Shortest CTAs first").
     let has_ascending_heads = of.is_ordered && W::HAS_TWO_EDGES && depths[0] == 192;

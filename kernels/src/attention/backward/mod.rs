@@ -17,6 +17,8 @@ mod listed_cases;
 pub mod listed_kernel;
 pub(super) mod part;
 pub mod passes;
+#[cfg(test)]
+mod python;
 mod sections;
 mod step_by_keys;
 mod step_by_queries;

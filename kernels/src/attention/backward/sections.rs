@@ -17,7 +17,8 @@
 //! Or, with a mask at depth 192, CTAs of a head begin with its last block of keys, and visit blocks of queries in ascending order. Then a CTA comes to each block of queries behind the CTA of the next block of keys even
 //! where both begin together: the diagonal of the other is ahead. None waits, but the longest CTAs come last, and a launch would end with them. So most heads ascend, and the last ones descend.
 //!
-//! A section has few heads, since fewer CTAs read the same Q and dO, and add to the same dQ, the more heads there are at a time.
+//! A section has few heads, since fewer CTAs read the same Q and dO, and add to the same dQ, the more heads there are at a time. In any order of terms with a mask it has as many as give each SM a CTA: fewer leave SMs
+//! without one at the end, where the last section's longest CTAs would begin late; more find less in L2 (`bench/results/attention.md`, "Heads of a section in any order").
 
 use tilekit::prelude::*;
 
@@ -33,7 +34,7 @@ pub(super) struct Plan {
     pub(super) lead: i32,
 }
 
-/// The most heads of a section: CTAs of fewer blocks of a head are too few to find its Q, dO and dQ in L2.
+/// The most heads of a section in a fixed order: CTAs of fewer blocks of a head are too few to find its Q, dO and dQ in L2.
 const MOST_HEADS: usize = 8;
 
 /// SMs of an H100 or H200, each of which has one CTA at a time. Where consumers add terms of dQ themselves in a fixed order, a masked section has no more heads than give each SM a CTA: with 2048 tokens at depth 256, 5 or 6 heads
@@ -57,19 +58,22 @@ impl Plan {
             keys,
             depths: [depth, values],
         } = sizes;
-        let blocks = keys.div_ceil(block_keys);
+        let blocks = keys.div_ceil(block_keys).max(1);
         let (is_masked, all) = (!mask.is_full(), (batch * kv_heads).max(1));
         let row_bytes = (depth + values) * element_bytes + depth * size_of::<f32>();
         let head_bytes = heads / kv_heads.max(1) * queries * row_bytes;
-        let has_long_chains = is_ordered && is_masked && !has_adders(depth);
-        let most_heads = if has_long_chains {
+        let most_heads = if is_masked && !has_adders(depth) {
             MOST_HEADS.min(SMS.div_ceil(blocks))
         } else {
             MOST_HEADS
         };
-        let most = (SECTION_BYTES / head_bytes.max(1)).clamp(1, most_heads.min(all));
+        let heads = match (is_ordered, is_masked) {
+            (true, _) => (SECTION_BYTES / head_bytes.max(1)).clamp(1, most_heads.min(all)),
+            (false, true) => heads_of_a_wave(blocks).min(all),
+            (false, false) => 1,
+        };
         Plan {
-            heads: if is_ordered || is_masked { most } else { 1 } as i32,
+            heads: heads as i32,
             lead: if is_ordered && is_masked {
                 blocks.div_ceil(2)
             } else {
@@ -77,6 +81,12 @@ impl Plan {
             } as i32,
         }
     }
+}
+
+/// Heads whose CTAs, of `blocks` of keys each, are as many as the SMs: a power of two, the nearest in the ratio.
+fn heads_of_a_wave(blocks: usize) -> usize {
+    let heads = (SMS as f64 / blocks as f64).log2().round().max(0.0);
+    1 << heads as u32
 }
 
 /// The sections of a launch. A round is the first `lead` blocks of a section, and the other blocks of the section before it; there is one more of them than sections.
@@ -285,7 +295,11 @@ mod tests {
         expect(plan(16, 16384, [128, 128], full, true), 2, 128);
         expect(plan(16, 16384, [128, 128], causal, true), 2, 64);
         expect(plan(16, 16384, [192, 128], causal, true), 1, 86);
-        expect(plan(64, 4096, [128, 128], causal, false), 8, 32);
+        expect(plan(64, 4096, [128, 128], causal, false), 4, 32);
+        expect(plan(64, 512, [128, 128], causal, false), 32, 4);
+        expect(plan(3, 1, [128, 128], causal, false), 3, 1);
+        expect(plan(16, 16384, [128, 128], causal, false), 1, 128);
+        expect(plan(4, 4096, [256, 256], causal, false), 2, 52);
         expect(plan(128, 2048, [128, 128], causal, true), 8, 8);
         expect(plan(32, 16384, [64, 64], causal, true), 4, 64);
         expect(plan(4, 64, [64, 64], causal, true), 4, 1);

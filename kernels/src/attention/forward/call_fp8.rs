@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::check_fp8::check_fp8;
 use super::table_fp8::narrow;
-use crate::attention::call::{Attention, Forward, View, extent, in_line};
+use crate::attention::call::{Attention, Forward, View, extent};
 use crate::attention::check::scale_of;
 use crate::attention::error::Result;
 use crate::attention::options::Options;
@@ -25,7 +25,7 @@ impl Attention {
     /// Attention of `[q, k, v]` in 8-bit floats, into new buffers of bf16. P is rounded to 8 bits too, a relative error of 2^-4 each, and the
     /// tensor cores add products of 8-bit floats with some 14 bits.
     ///
-    /// There are as many queries as keys, heads of all batches are equally far apart, and `options` has nothing but `causal` and `scale`.
+    /// There are as many queries as keys, and `options` has nothing but `causal` and `scale`.
     ///
     /// ```
     /// use tilekit::prelude::*;
@@ -84,26 +84,27 @@ impl Attention {
             .expect("the check of a call knows the depths of this table");
         let kernel = self.kernel::<E4m3, _>("forward_fp8", index, &instance)?;
         let workspace = self.workspace(stream)?;
-        let [heads, kv_heads] = [sizes.heads, sizes.kv_heads].map(|heads| sizes.batch * heads);
-        let head_bytes = 2 * sizes.keys * sizes.depths[0];
+        let heads = sizes.batch * sizes.heads;
+        let row_bytes = 2 * sizes.depths[0];
         let tiles = sizes.queries.div_ceil(instance.tile.rows) * heads;
         kernel.launch(
             stream,
             self.programs(&kernel, tiles)?,
             (
-                in_line(qkv[0], heads),
-                in_line(qkv[1], kv_heads),
-                in_line(qkv[2], kv_heads),
-                in_line(out, heads),
+                qkv[0],
+                qkv[1],
+                qkv[2],
+                out,
                 lse,
                 &workspace.counter,
                 factors.q,
                 factors.k,
                 factors.v,
-                heads as i32,
+                sizes.batch as i32,
+                sizes.heads as i32,
                 (sizes.heads / sizes.kv_heads) as i32,
                 sizes.queries as i32,
-                section_of(heads, head_bytes, instance.is_causal) as i32,
+                section_of(heads, sizes.keys, row_bytes, instance.is_causal) as i32,
                 scale_of(options, sizes) * LOG2_E as f32,
             ),
         )?;

@@ -5,10 +5,11 @@ use tilekit::prelude::*;
 use super::kernel::{forward, reset};
 use crate::attention::inputs::Inputs;
 use crate::attention::mainloop::problem::ROWS;
-use crate::attention::plan::section_of_rows;
+use crate::attention::plan::section_of;
 
 /// The inputs of a case.
 struct Attention {
+    /// Those of all batches.
     heads: usize,
     query_heads: usize,
     tokens: usize,
@@ -64,31 +65,32 @@ fn attention<
 where
     T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
-    let [heads, query_heads, tokens] =
-        ["heads", "query_heads", "tokens"].map(|name| case.size(name));
+    let [batch, heads, query_heads, tokens] =
+        ["batch", "heads", "query_heads", "tokens"].map(|name| case.size(name));
+    let lines = batch * heads;
     let attention = Attention {
-        heads,
+        heads: lines,
         query_heads,
         tokens,
         depth: D,
         is_causal: CAUSAL,
     };
-    let [of_q, of_kv] = [heads, heads / query_heads].map(|heads| [heads, tokens, D]);
-    let [q, k] = inputs.of::<T, 3>(case, [of_q, of_kv], attention.scale());
+    let [of_q, of_kv] = [heads, heads / query_heads].map(|heads| [batch, heads, tokens, D]);
+    let [q, k] = inputs.of::<T, 4>(case, [of_q, of_kv], attention.scale());
     let v = case.normal::<T>("v", of_kv);
     let out = case.output::<T>("out", of_q);
-    let lse = case.output::<f32>("lse", [heads, tokens]);
+    let lse = case.output::<f32>("lse", [batch, heads, tokens]);
     let counter = case.output::<i32>("counter", [1]);
     case.launch(reset, 1, (&counter,))?;
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
-    let tiles = tokens.div_ceil(GROUPS * ROWS) * heads;
+    let tiles = tokens.div_ceil(GROUPS * ROWS) * lines;
     // Small cases have few programs, so that each computes several tiles, and a section for each head.
     let (programs, section) = if tiles < 16 {
         (tiles.min(3), 1)
     } else {
         (
             tiles.min(132),
-            section_of_rows(heads, tokens, D * size_of::<T>(), CAUSAL),
+            section_of(lines, tokens, 2 * D * size_of::<T>(), CAUSAL),
         )
     };
     case.launch(
@@ -101,6 +103,7 @@ where
             &out,
             &lse,
             &counter,
+            batch as i32,
             heads as i32,
             query_heads as i32,
             tokens as i32,
@@ -121,18 +124,18 @@ where
         relative: 1e-5,
         absolute: 1e-4,
     };
-    case.expect_part_in_units(&lse, [heads, tokens], || reference().1, tolerance)?;
+    case.expect_part_in_units(&lse, [batch, heads, tokens], || reference().1, tolerance)?;
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
-    let products = 4 * heads * tokens * tokens * D;
+    let products = 4 * lines * tokens * tokens * D;
     case.does_tensor_flops::<T>(if CAUSAL { products / 2 } else { products });
-    case.moves_bytes(4 * size_of::<T>() * heads * tokens * D);
+    case.moves_bytes(4 * size_of::<T>() * lines * tokens * D);
     Ok(())
 }
 
 macro_rules! cases {
-    ($heads:tt $query_heads:tt $tokens:tt
+    ($batch:tt $heads:tt $query_heads:tt $tokens:tt
      $($name:ident: $ty:ty, $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal, $inputs:ident;)*) => {$(
-        #[case(sizes(heads = $heads, query_heads = $query_heads, tokens = $tokens))]
+        #[case(sizes(batch = $batch, heads = $heads, query_heads = $query_heads, tokens = $tokens))]
         fn $name(case: &mut Case) -> CaseResult {
             attention::<$ty, $d, $groups, $keys, $causal, $turns>(case, Inputs::$inputs)
         }
@@ -140,7 +143,7 @@ macro_rules! cases {
 }
 
 cases! {
-    [2, 4, 1] [1, 2, 1] [384, 389, 1]
+    [1, 2, 1] [2, 4, 1] [1, 2, 1] [384, 389, 1]
     forward_64: bf16, 64, 3, 128, false, true, Normal;
     forward_64_causal: bf16, 64, 3, 128, true, true, Normal;
     forward_128: bf16, 128, 2, 176, false, true, Normal;
@@ -152,7 +155,7 @@ cases! {
 
 // Rows that keep their maxima and rows that may not, each warpgroup by itself.
 cases! {
-    [2] [1] [389]
+    [1] [2] [1] [389]
     forward_64_low: bf16, 64, 3, 128, false, true, Low;
     forward_64_causal_low: bf16, 64, 3, 128, true, true, Low;
     forward_64_rising: bf16, 64, 3, 128, false, true, Rising;

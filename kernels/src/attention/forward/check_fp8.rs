@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::call_fp8::Factors;
 use super::table_fp8::narrow;
-use crate::attention::check::{Strides, check_built, check_factors, check_tensors};
+use crate::attention::check::{check_built, check_factors, check_tensors};
 use crate::attention::error::{Result, expect};
 use crate::attention::options::Options;
 use crate::attention::plan::Sizes;
@@ -26,10 +26,6 @@ pub(super) fn check_fp8(
         || format!("tokens {}", sizes.keys),
         format!("{}, those of q, for 8-bit floats", sizes.queries),
     )?;
-    for (name, view) in ["q", "k", "v"].into_iter().zip(qkv) {
-        check_heads(name, Strides::of(view))?;
-    }
-    check_heads("out", Strides::of(out))?;
     for (name, buffer, heads) in [
         ("factors.q", factors.q, sizes.heads),
         ("factors.k", factors.k, sizes.kv_heads),
@@ -46,17 +42,6 @@ pub(super) fn check_fp8(
     check_options(options, sizes.heads)?;
     check_written(("out", out), &read_by(qkv))?;
     Ok(sizes)
-}
-
-/// Heads of all batches are one dimension of a tensor map.
-fn check_heads(name: &'static str, strides: Strides) -> Result<()> {
-    let Strides { batch, head, .. } = strides;
-    expect(
-        strides.is_one_head_after_another(),
-        name,
-        || format!("strides of {batch} elements between batches and {head} between heads"),
-        "heads of all batches that are equally far apart, for 8-bit floats",
-    )
 }
 
 fn check_options(options: &Options<'_>, heads: usize) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Heads with as many queries as keys, contiguous in memory.
+//! Heads with as many queries as keys, at any strides.
 
 use tilekit::prelude::*;
 
@@ -7,9 +7,9 @@ use crate::attention::mainloop::problem::{
     Blocks, Edges, Loads, Problem, ROWS, load, load_numbered,
 };
 use crate::attention::mainloop::softmax::{LEAST, Softmax};
-use crate::attention::mainloop::tiles::Tiles;
+use crate::attention::mainloop::tiles::{Tiles, divide};
 
-/// Q and the output are `[heads, tokens, depth]`, K and V have a head for `query_heads` of theirs. A query sees all keys, or those up to
+/// Q and the output are `[batch, heads, tokens, depth]`, K and V have a head for `query_heads` of theirs. A query sees all keys, or those up to
 /// its own position.
 #[derive(Clone, Copy)]
 pub(super) struct Dense<T, O> {
@@ -17,6 +17,8 @@ pub(super) struct Dense<T, O> {
     pub(super) out: TensorMap<O>,
     pub(super) lse: Ptr<f32>,
     pub(super) tiles: Tiles,
+    /// Heads of a batch, and query heads of a head of K and V.
+    pub(super) heads: Scalar<i32>,
     pub(super) query_heads: Scalar<i32>,
     pub(super) tokens: Scalar<i32>,
     pub(super) log2_scale: Scalar<f32>,
@@ -27,24 +29,31 @@ pub(super) struct Dense<T, O> {
     pub(super) descale: Option<Descale>,
 }
 
-/// A block of queries of a head, and their head of K and V.
+/// A block of queries of a head, which has its number among those of all batches.
 #[derive(Clone, Copy)]
 pub(super) struct DenseTile {
     block: Scalar<i32>,
-    head: Scalar<i32>,
-    kv_head: Scalar<i32>,
+    line: Scalar<i32>,
 }
 
 /// The rows of a warpgroup.
 #[derive(Clone, Copy)]
 pub(super) struct DenseRows {
-    head: Scalar<i32>,
+    line: Scalar<i32>,
     first: Scalar<i32>,
     row: Tensor<i32>,
     /// The factor of scores in an exponent of 2.
     log2_scale: Scalar<f32>,
     /// The factor of V, where there is one.
     of_values: Option<Scalar<f32>>,
+}
+
+impl<T, O> Dense<T, O> {
+    /// The batch of a head, and its number there.
+    #[device]
+    fn head(self, line: Scalar<i32>) -> [Scalar<i32>; 2] {
+        divide(line, self.heads)
+    }
 }
 
 impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
@@ -59,12 +68,8 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
 
     #[device]
     fn tile(self, number: Scalar<i32>) -> DenseTile {
-        let [block, head] = self.tiles.place(number);
-        DenseTile {
-            block,
-            head,
-            kv_head: head / self.query_heads,
-        }
+        let [block, line] = self.tiles.place(number);
+        DenseTile { block, line }
     }
 
     #[device]
@@ -89,12 +94,13 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
         let row = first + arange(0..ROWS, layout);
         let (mut log2_scale, mut of_values) = (self.log2_scale, None);
         if let Some(descale) = self.descale {
-            let [of_scores, of_v] = descale.of(tile.head, tile.kv_head);
+            let [kv_line, _] = divide(tile.line, self.query_heads);
+            let [of_scores, of_v] = descale.of(tile.line, kv_line);
             log2_scale *= of_scores;
             of_values = Some(of_v);
         }
         DenseRows {
-            head: tile.head,
+            line: tile.line,
             first,
             row,
             log2_scale,
@@ -144,7 +150,8 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
     #[device]
     fn load_queries(self, tile: DenseTile, group: usize, to: Loads<T>, count: Scalar<i32>) {
         let row = tile.block * self.tile[0] + group * ROWS;
-        load(to, count, self.maps[0], [tile.head, row, scalar(0)]);
+        let [batch, head] = self.head(tile.line);
+        load(to, count, self.maps[0], [batch, head, row, scalar(0)]);
     }
 
     #[device]
@@ -156,7 +163,9 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
         base: Scalar<i32>,
         load_queries: impl FnOnce(),
     ) {
-        let at = |number: Scalar<i32>| [tile.kv_head, number * self.tile[1], scalar(0)];
+        let [batch, head] = self.head(tile.line);
+        let [kv_head, _] = divide(head, self.query_heads);
+        let at = |number: Scalar<i32>| [batch, kv_head, number * self.tile[1], scalar(0)];
         load_numbered(
             blocks,
             base,
@@ -169,12 +178,14 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
     #[device]
     fn store(self, rows: DenseRows, sums: Tensor<f32>, softmax: Softmax, place: Smem<O>) {
         let DenseRows {
-            head,
+            line,
             first,
             row,
             of_values,
             ..
         } = rows;
+        // Divided here, since the loop of depth 256 has no registers for both numbers.
+        let [batch, head] = self.head(line);
         let out = self.out;
         let (total, log_sum_exp) = softmax.finish();
         tma_store_wait_read(0);
@@ -190,11 +201,12 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
                 tma_store_wait_read(0);
             }
             place.store(results.slice(1, column..column + at_once));
-            out.store((head, first, column as i32), place.reshape(out.block()));
+            let at = (batch, head, first, column as i32);
+            out.store(at, place.reshape(out.block()));
         }
         let to = self
             .lse
-            .at(head * self.tokens + row)
+            .at(line * self.tokens + row)
             .mask(row < self.tokens);
         to.store(log_sum_exp);
     }

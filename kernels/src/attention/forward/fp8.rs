@@ -40,28 +40,32 @@ pub fn forward_fp8<
     const CAUSAL: bool,
     const TURNS: bool,
 >(
-    #[block([1, ROWS, D], swizzle::<E4m3>(D, 3))] q: TensorMap<E4m3>,
-    #[block([1, KEYS, D], swizzle::<E4m3>(D, 3))] k: TensorMap<E4m3>,
-    #[block([1, KEYS, D], swizzle::<E4m3>(D, 3))] v: TensorMap<E4m3>,
-    #[block([1, ROWS, stored(D, KEYS)], swizzle::<bf16>(stored(D, KEYS), 3))] out: TensorMap<bf16>,
+    #[block([1, 1, ROWS, D], swizzle::<E4m3>(D, 4))] q: TensorMap<E4m3>,
+    #[block([1, 1, KEYS, D], swizzle::<E4m3>(D, 4))] k: TensorMap<E4m3>,
+    #[block([1, 1, KEYS, D], swizzle::<E4m3>(D, 4))] v: TensorMap<E4m3>,
+    #[block([1, 1, ROWS, stored(D, KEYS)], swizzle::<bf16>(stored(D, KEYS), 4))] out: TensorMap<
+        bf16,
+    >,
     lse: Ptr<f32>,
     counter: Ptr<i32>,
     q_factors: Ptr<f32>,
     k_factors: Ptr<f32>,
     v_factors: Ptr<f32>,
+    batch: i32,
     heads: i32,
     query_heads: i32,
     tokens: i32,
     section: i32,
     log2_scale: f32,
 ) {
-    assume(tokens > 0);
+    assume((heads > 0) & (query_heads > 0) & (tokens > 0));
     let queries = GROUPS * ROWS;
     let problem = Dense {
         maps: [q, k, v],
         out,
         lse,
-        tiles: Tiles::new(cdiv(tokens, queries), heads, section),
+        tiles: Tiles::new(cdiv(tokens, queries), batch * heads, section),
+        heads,
         query_heads,
         tokens,
         log2_scale,

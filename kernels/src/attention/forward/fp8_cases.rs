@@ -30,11 +30,12 @@ fn attention<
     case: &mut Case,
     inputs: Inputs,
 ) -> CaseResult {
-    let [heads, query_heads, tokens] =
-        ["heads", "query_heads", "tokens"].map(|name| case.size(name));
+    let [batch, heads, query_heads, tokens] =
+        ["batch", "heads", "query_heads", "tokens"].map(|name| case.size(name));
+    let lines = batch * heads;
     let kv_heads = heads / query_heads;
     let sizes = Sizes {
-        batch: 1,
+        batch,
         heads,
         kv_heads,
         queries: tokens,
@@ -43,8 +44,8 @@ fn attention<
     };
     let setup = if CAUSAL { reference::CAUSAL } else { FULL };
     let attention = Attention::new(sizes, setup);
-    let [of_q, of_kv] = [heads, kv_heads].map(|heads| [heads, tokens, D]);
-    let [q, k] = inputs.of::<E4m3, 3>(case, [of_q, of_kv], attention.scale());
+    let [of_q, of_kv] = [heads, kv_heads].map(|heads| [batch, heads, tokens, D]);
+    let [q, k] = inputs.of::<E4m3, 4>(case, [of_q, of_kv], attention.scale());
     // No value is negative: each P is rounded with a relative error of 2^-4, and then so is the output.
     let v = case.uniform::<E4m3>("v", of_kv, 0.0..2.0);
     let factors = [
@@ -52,17 +53,17 @@ fn attention<
         ("k_factors", kv_heads),
         ("v_factors", kv_heads),
     ]
-    .map(|(name, heads)| case.uniform::<f32>(name, [heads], 0.5..2.0));
+    .map(|(name, heads)| case.uniform::<f32>(name, [batch, heads], 0.5..2.0));
     let out = case.output::<bf16>("out", of_q);
-    let lse = case.output::<f32>("lse", [heads, tokens]);
+    let lse = case.output::<f32>("lse", [batch, heads, tokens]);
     let counter = case.output::<i32>("counter", [1]);
     case.launch(reset, 1, (&counter,))?;
-    let tiles = tokens.div_ceil(GROUPS * ROWS) * heads;
+    let tiles = tokens.div_ceil(GROUPS * ROWS) * lines;
     // Small cases have few programs, so that each computes several tiles, and a section for each head.
     let (programs, section) = if tiles < 16 {
         (tiles.min(3), 1)
     } else {
-        (tiles.min(132), section_of(heads, 2 * tokens * D, CAUSAL))
+        (tiles.min(132), section_of(lines, tokens, 2 * D, CAUSAL))
     };
     case.launch(
         forward_fp8::<D, GROUPS, KEYS, CAUSAL, TURNS>,
@@ -77,6 +78,7 @@ fn attention<
             &factors[0],
             &factors[1],
             &factors[2],
+            batch as i32,
             heads as i32,
             query_heads as i32,
             tokens as i32,
@@ -104,16 +106,16 @@ fn attention<
     };
     case.expect_all(&lse, || reference()[1].clone(), tolerance)?;
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
-    let products = 4 * heads * tokens * tokens * D;
+    let products = 4 * lines * tokens * tokens * D;
     case.does_tensor_flops::<E4m3>(if CAUSAL { products / 2 } else { products });
-    case.moves_bytes(heads * tokens * D * 3 + 2 * kv_heads * tokens * D);
+    case.moves_bytes(batch * tokens * D * (heads * 3 + 2 * kv_heads));
     Ok(())
 }
 
 macro_rules! cases {
-    ($heads:tt $query_heads:tt $tokens:tt
+    ($batch:tt $heads:tt $query_heads:tt $tokens:tt
      $($name:ident: $d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal, $inputs:ident;)*) => {$(
-        #[case(sizes(heads = $heads, query_heads = $query_heads, tokens = $tokens))]
+        #[case(sizes(batch = $batch, heads = $heads, query_heads = $query_heads, tokens = $tokens))]
         fn $name(case: &mut Case) -> CaseResult {
             attention::<$d, $groups, $keys, $causal, $turns>(case, Inputs::$inputs)
         }
@@ -121,7 +123,7 @@ macro_rules! cases {
 }
 
 cases! {
-    [2, 4, 1, 1, 8] [1, 2, 1, 1, 8] [384, 389, 1, 63, 129]
+    [1, 2, 1, 1, 1] [2, 4, 1, 1, 8] [1, 2, 1, 1, 8] [384, 389, 1, 63, 129]
     forward_fp8_64: 64, 2, 128, false, false, Normal;
     forward_fp8_64_causal: 64, 2, 128, true, false, Normal;
     forward_fp8_128: 128, 2, 192, false, false, Normal;
@@ -132,7 +134,7 @@ cases! {
 
 // Rows that keep their maxima and rows that may not, each warpgroup by itself.
 cases! {
-    [2] [1] [389]
+    [1] [2] [1] [389]
     forward_fp8_64_low: 64, 2, 128, false, false, Low;
     forward_fp8_64_rising: 64, 2, 128, false, false, Rising;
     forward_fp8_64_overlong: 64, 2, 128, false, false, Overlong;

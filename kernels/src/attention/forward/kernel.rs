@@ -7,7 +7,7 @@ use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
-use crate::attention::plan::section_bytes;
+use crate::attention::plan::limits_of_section;
 
 /// Registers of a consumer thread, and of a producer thread, for so many consumer warpgroups.
 fn registers(groups: usize) -> [u32; 2] {
@@ -17,14 +17,19 @@ fn registers(groups: usize) -> [u32; 2] {
     }
 }
 
-/// Keys and values of a section, in tokens of one head: as many sections of a head as [`section_of_rows`](crate::attention::plan::section_of_rows) makes.
+/// Tokens of a section, and its most heads: as many as [`section_of`](crate::attention::plan::section_of) makes.
 const fn section_tokens<T>(depth: usize, is_masked: bool) -> usize {
     if is_masked {
-        let row_bytes = depth * size_of::<T>();
-        section_bytes(row_bytes) / (2 * row_bytes)
+        let row_bytes = 2 * depth * size_of::<T>();
+        limits_of_section(row_bytes)[0] / row_bytes
     } else {
         1
     }
+}
+
+/// See [`section_tokens`].
+const fn section_heads<T>(depth: usize) -> usize {
+    limits_of_section(2 * depth * size_of::<T>())[1]
 }
 
 /// `counter[0] = 0`: the state before the first launch of [`forward`] and after each.
@@ -33,7 +38,7 @@ pub fn reset(counter: Ptr<i32>) {
     counter.store(0);
 }
 
-/// `out[h] = softmax(scale · Q[h] · K[h / G]ᵀ) · V[h / G]` and its LSE, for Q and `out` of `[heads, tokens, D]`; `log2_scale` is
+/// `out[b, h] = softmax(scale · Q[b, h] · K[b, h / G]ᵀ) · V[b, h / G]` and its LSE, for Q and `out` of `[batch, heads, tokens, D]`; `log2_scale` is
 /// `scale · log2(e)`, G is `query_heads`, the query heads of a head of K and V. With `CAUSAL` a query sees the keys up to its own
 /// position. With `TURNS` named barriers order the warpgroups' products (ping-pong). Heads of a `section` are computed together; `counter` is 0
 /// before and after.
@@ -46,15 +51,15 @@ pub fn reset(counter: Ptr<i32>) {
     <bf16, 256, 2, 80, false, false>,
     <bf16, 256, 2, 64, true, false>
 ), signature(
-    q: [heads, tokens, D],
-    k: [kv_heads, tokens, D],
-    v: [kv_heads, tokens, D],
-    out: [heads, tokens, D],
-    lse: [heads, tokens],
+    q: [batch, heads, tokens, D],
+    k: [batch, kv_heads, tokens, D],
+    v: [batch, kv_heads, tokens, D],
+    out: [batch, heads, tokens, D],
+    lse: [batch, heads, tokens],
     counter: [1],
     query_heads = heads / kv_heads,
-    section = min(heads, max(1, section_tokens::<T>(D, CAUSAL) / tokens)),
-    grid = min(cdiv(tokens, GROUPS * ROWS) * heads, sms),
+    section = min(min(batch * heads, section_heads::<T>(D)), max(1, section_tokens::<T>(D, CAUSAL) / tokens)),
+    grid = min(cdiv(tokens, GROUPS * ROWS) * heads * batch, sms),
     requires(heads % kv_heads == 0, tokens > 0),
 ))]
 pub fn forward<
@@ -65,25 +70,27 @@ pub fn forward<
     const CAUSAL: bool,
     const TURNS: bool,
 >(
-    #[block([1, ROWS, D], swizzle::<T>(D, 3))] q: TensorMap<T>,
-    #[block([1, KEYS, D], swizzle::<T>(D, 3))] k: TensorMap<T>,
-    #[block([1, KEYS, D], swizzle::<T>(D, 3))] v: TensorMap<T>,
-    #[block([1, ROWS, D], swizzle::<T>(D, 3))] out: TensorMap<T>,
+    #[block([1, 1, ROWS, D], swizzle::<T>(D, 4))] q: TensorMap<T>,
+    #[block([1, 1, KEYS, D], swizzle::<T>(D, 4))] k: TensorMap<T>,
+    #[block([1, 1, KEYS, D], swizzle::<T>(D, 4))] v: TensorMap<T>,
+    #[block([1, 1, ROWS, D], swizzle::<T>(D, 4))] out: TensorMap<T>,
     lse: Ptr<f32>,
     counter: Ptr<i32>,
+    batch: i32,
     heads: i32,
     query_heads: i32,
     tokens: i32,
     section: i32,
     log2_scale: f32,
 ) {
-    assume(tokens > 0);
+    assume((heads > 0) & (query_heads > 0) & (tokens > 0));
     let queries = GROUPS * ROWS;
     let problem = Dense {
         maps: [q, k, v],
         out,
         lse,
-        tiles: Tiles::new(cdiv(tokens, queries), heads, section),
+        tiles: Tiles::new(cdiv(tokens, queries), batch * heads, section),
+        heads,
         query_heads,
         tokens,
         log2_scale,

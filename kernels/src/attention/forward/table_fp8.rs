@@ -15,7 +15,7 @@ pub(super) type NarrowHandles = handles! {
     lse: Ptr<f32>,
     counter: Ptr<i32>,
     q_factors k_factors v_factors: Ptr<f32>,
-    heads query_heads tokens section: Scalar<i32>,
+    batch heads query_heads tokens section: Scalar<i32>,
     log2_scale: Scalar<f32>,
 };
 

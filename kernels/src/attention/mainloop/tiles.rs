@@ -2,6 +2,14 @@
 
 use tilekit::prelude::*;
 
+/// The quotient and the remainder of numbers that are not negative. A signed division has more invariants, which ptxas keeps in registers from tile to tile.
+#[device]
+pub(in crate::attention) fn divide(number: Scalar<i32>, by: Scalar<i32>) -> [Scalar<i32>; 2] {
+    let [number, by] = [number, by].map(|x| x.cast::<u32>());
+    let quotient = number / by;
+    [quotient, number - quotient * by].map(|x| x.cast::<i32>())
+}
+
 /// The tiles of all heads in descending order of their keys, section by section: the K and V of the heads of a section fit in
 /// L2. A CTA that has finished a tile draws the next one.
 #[derive(Clone, Copy, Aggregate)]
@@ -36,11 +44,10 @@ impl Tiles {
     /// The block and head of a tile.
     #[device]
     pub(in crate::attention) fn place(self, tile: Scalar<i32>) -> [Scalar<i32>; 2] {
-        let in_section = self.section * self.blocks;
-        let (section, within) = (tile / in_section, tile % in_section);
+        let [section, within] = divide(tile, self.section * self.blocks);
         let first = section * self.section;
         let heads = minimum(self.heads - first, self.section);
-        let block = self.blocks - 1 - within / heads;
-        [block, first + within % heads]
+        let [row, head] = divide(within, heads);
+        [self.blocks - 1 - row, first + head]
     }
 }

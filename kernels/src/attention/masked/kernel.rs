@@ -113,7 +113,7 @@ pub fn forward_masked<
         score_scale,
         data,
         pack: PACK,
-        masks_all: DV > 128,
+        masks_all: DV > 128 && M::DROPS,
         tile: [rows, KEYS],
         drops: Drops::new(seed, dropped),
         modifier: PhantomData::<fn() -> M>,
@@ -123,7 +123,7 @@ pub fn forward_masked<
         values: DV,
         keys: KEYS,
         turns: TURNS,
-        rescaling: if D == 64 {
+        rescaling: if matches!(D, 64 | 256) {
             Rescaling::Lazily
         } else {
             Rescaling::Always

@@ -9,7 +9,7 @@ use crate::attention::mainloop::problem::{
     Blocks, Edges, Loads, Problem, ROWS, load, load_numbered,
 };
 use crate::attention::mainloop::softmax::{LEAST, Softmax};
-use crate::attention::mainloop::tiles::Tiles;
+use crate::attention::mainloop::tiles::{Tiles, divide};
 use crate::attention::modifier::{Modifier, Place};
 
 /// The keys that a query sees: `position - left` to `position + right`, within its chunk of `chunk` keys. The last query has the last
@@ -163,7 +163,8 @@ macro_rules! span {
     ($self:ident, $tile:ident, $token:expr) => {{
         let place = $token + ($tile.lengths[1] - $tile.lengths[0]);
         let chunk = $self.window.chunk;
-        let first = maximum(place, 0) / chunk * chunk;
+        let number = maximum(place, 0).cast::<u32>() / chunk.cast::<u32>();
+        let first = number.cast::<i32>() * chunk;
         let low = maximum(maximum(place - $self.window.left, first), 0);
         let end = minimum(place + $self.window.right + 1, first + chunk);
         [low, maximum(minimum(end, $tile.lengths[1]), 0)]
@@ -223,13 +224,14 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
     #[device]
     fn tile(self, number: Scalar<i32>) -> SpanTile {
         let [block, head] = self.tiles.place(number);
-        let (batch, head) = (head / self.heads, head % self.heads);
+        let [batch, head] = divide(head, self.heads);
+        let [kv_head, _] = divide(head, self.query_heads);
         let [starts, lengths] = self.lengths.of(batch);
         SpanTile {
             sequence: batch,
             batch: select(self.lengths.is_ragged, 0, batch),
             head,
-            kv_head: head / self.query_heads,
+            kv_head,
             row: block * self.tile[0],
             starts,
             lengths,
@@ -367,7 +369,7 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
             has_sinks,
             ..
         } = self.results;
-        let (batch, of_batch) = (output.line / self.heads, output.line % self.heads);
+        let [batch, of_batch] = divide(output.line, self.heads);
         let head = of_batch * self.pack + row % self.pack;
         let all_heads = output.line * self.pack + row % self.pack;
         let sink = sinks

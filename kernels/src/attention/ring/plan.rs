@@ -72,8 +72,8 @@ impl Need {
             ..
         } = self.sizes;
         let tokens = keys / self.chunks;
-        let head_bytes = self.ranks * keys * (depths[0] + depths[1]) * self.element_bytes;
-        let section = section_of(batch * heads, head_bytes, self.is_causal);
+        let row_bytes = (depths[0] + depths[1]) * self.element_bytes;
+        let section = section_of(batch * heads, self.ranks * keys, row_bytes, self.is_causal);
         let of_head = self.chunks * tokens.div_ceil(tile.rows);
         // Heads that the first tiles of all CTAs belong to.
         let begun = ctas.div_ceil(of_head).max(section);

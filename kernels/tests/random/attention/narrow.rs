@@ -41,15 +41,6 @@ impl Call {
         let call = (sizes, any::<bool>(), scale(), places);
         let call = call.prop_map(|(sizes, causal, scale, places)| {
             let (batches, kv_heads, group, tokens, depth) = sizes;
-            // Heads of all batches are equally far apart.
-            let in_order = |place: MemoryLayout<4>| MemoryLayout {
-                order: if batches == 1 {
-                    place.order
-                } else {
-                    [0, 1, 2, 3]
-                },
-                ..place
-            };
             Call {
                 batches,
                 kv_heads,
@@ -58,7 +49,7 @@ impl Call {
                 depth,
                 causal,
                 scale,
-                places: places.map(in_order),
+                places,
             }
         });
         call.prop_filter("too long on the host", move |call| {
