@@ -1,0 +1,50 @@
+"""How the three launches of a call for gradients of attention divide it: what `part.rs`, `sections.rs` and `beside.rs` of kernels/src/attention/backward say, with
+which a test there compares it. Nothing here needs torch."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+_SECTION_BYTES, _MOST_HEADS, _SMS = 32 << 20, 8, 132
+#: Depths whose main loop has the passes of most heads.
+_WITH_PASSES = (64, 128)
+#: Halves of a block of queries, of which each has a CTA of the last kernel.
+GROUPS = 2
+
+
+class Plan(NamedTuple):
+    """Blocks of queries and of keys of a head, and what the launches are told."""
+
+    #: Queries of a block, and blocks of a head.
+    queries: int
+    blocks: int
+    key_blocks: int
+    #: Heads of a section, blocks of keys that one has begun when the next one begins, and heads of K and V in front of the main loop and behind it.
+    section: int
+    lead: int
+    ahead: int
+    #: Lines of the first and the last kernel, and the first one of the last kernel.
+    lines: tuple[int, int]
+    first_line: int
+
+
+def plan(batch: int, heads: int, kv_heads: int, tokens: int, depths: tuple[int, int], is_causal: bool, is_ordered: bool = False) -> Plan:
+    """That of a call of 16-bit floats with as many keys as queries, which a causal mask hides or none."""
+    depth, values = depths
+    queries = 128 if depth <= 64 else 64
+    keys = 128 if depth <= 128 else 96 if depth <= 192 else 80
+    blocks, key_blocks = -(-tokens // queries), -(-tokens // keys)
+    group, every = heads // kv_heads, batch * kv_heads
+    most_heads = min(_MOST_HEADS, -(-_SMS // key_blocks)) if is_ordered and is_causal and depth >= 256 else _MOST_HEADS
+    head_bytes = group * tokens * (2 * (depth + values) + 4 * depth)
+    if is_ordered:
+        section = max(1, min(most_heads, every, _SECTION_BYTES // head_bytes))
+    else:
+        section = min(every, 1 << max(0, round(math.log2(_SMS / key_blocks)))) if is_causal else 1
+    lead = -(-key_blocks // 2) if is_ordered and is_causal else key_blocks
+    overlapping = 2 if lead < key_blocks else 1
+    ahead = min(every, overlapping * section + max(1, _SMS // key_blocks)) if depth in _WITH_PASSES else every
+    if ahead == every:
+        return Plan(queries, blocks, key_blocks, section, lead, ahead, (heads, batch), 0)
+    return Plan(queries, blocks, key_blocks, section, lead, ahead, (group, ahead), (every - ahead) * group)
