@@ -78,9 +78,12 @@ fn survey<T: Operand + ResultOf<T> + Standard>(device: &Device, options: &Option
     println!("{:.0} s", start.elapsed().as_secs_f64());
 }
 
-/// The instances that stand beside the chosen one: the fastest ones by the model.
-fn beside(shape: Shape, options: &Options) -> Vec<Plan> {
-    let mut plans = Plan::all(&Need::of_packed_16_bits(shape.size));
+/// The instances that stand beside the chosen one, each with what it becomes for the shape: the fastest ones by the model.
+fn beside(shape: Shape, options: &Options) -> Vec<(Instance, Plan)> {
+    let need = Need::of_packed_16_bits(shape.size);
+    let planned = |instance: Instance| Some((instance, Plan::able(instance, &need)?));
+    let mut plans: Vec<(Instance, Plan)> = INSTANCES.into_iter().filter_map(planned).collect();
+    plans.sort_by(|(_, x), (_, y)| x.microseconds.total_cmp(&y.microseconds));
     plans.truncate(options.beside);
     plans
 }
@@ -94,7 +97,7 @@ fn of_each_instance(
     let needed = |instance: &Instance| {
         let has = |shape: &Shape| {
             let plans = beside(*shape, options);
-            plans.iter().any(|plan| plan.instance == *instance)
+            plans.iter().any(|(of, _)| of == instance)
         };
         shapes.iter().any(has)
     };

@@ -140,8 +140,8 @@ pub(crate) fn run<T: Operand + ResultOf<T> + Standard>(
     let (need, places) = (Need::of_packed_16_bits(shape.size), Places::of(shape.size));
     let choice = Dispatch::of(pool.stream.device()).choose(&need);
     let mut ours = vec![(choice.plan.instance.to_string(), dispatched)];
-    for plan in beside(shape, options) {
-        let products = others.get(&plan.instance);
+    for (instance, plan) in beside(shape, options) {
+        let products = others.get(&instance);
         if let Some(products) = products.filter(|_| plan.instance != choice.plan.instance) {
             ours.push((plan.instance.to_string(), products));
         }

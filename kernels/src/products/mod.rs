@@ -37,6 +37,7 @@ mod grouped_cases;
 pub mod instances;
 mod kept_kernels;
 mod launch;
+mod loose_times;
 pub mod many_tiles;
 pub(crate) mod matrix;
 mod nearby;

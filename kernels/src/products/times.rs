@@ -1,15 +1,13 @@
 //! The model of times: cycles of one multiprocessor, beside what memory takes. Its constants are fitted to 20000 measured pairs of product and instance on H100s and H200s, of the geometric mean of single launches and those back to back
-//! (`bench/results/products.md`); below 3 % it does not tell two plans apart.
+//! (`bench/results/products.md`), those of tiles of one wave, of clusters and of L2 again to 219 more sizes on H100s beside the records of the H200; below 3 % it does not tell two plans apart.
 
 use std::sync::OnceLock;
 
-use super::any_rows::AnyTile;
 use super::cluster_tiles::ClusterTile;
-use super::copied_tiles::CopiedTile;
 use super::division::Division;
 use super::factor::{INSTRUCTION_ROWS, MULTIPROCESSORS, STAGE_BYTES, UNIT_BYTES};
 use super::few_tiles::FewTile;
-use super::need::{Loose, Need};
+use super::need::Need;
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 
@@ -67,9 +65,15 @@ fn moved_bytes(stores: Stores, need: &Need) -> f64 {
     need.bytes() + (of_rows * of_boxes - 1.0) * results
 }
 
-/// Microseconds that memory takes at least: DRAM, and L2. TMA asks L2 for lines of 128 bytes, two for each row of a stage that does not begin at one, which costs most where it begins between units of 32 bytes.
-fn memory_microseconds(bytes: f64, l2_bytes: f64, need: &Need) -> f64 {
-    (bytes / 3.192e6).max(lines(need) * l2_bytes / 10.3e6) + 2.136
+/// Bytes that all multiprocessors together get from L2 in a microsecond: least where many small tiles ask for the same rows apart from each other, most where tiles of one wave ask for them at the same time.
+const L2_OF_FEW: f64 = 8.7e6;
+const L2_OF_MANY: f64 = 10.3e6;
+const L2_OF_WAVE: f64 = 16e6;
+const L2_OF_CLUSTERS: f64 = 14e6;
+
+/// Microseconds that memory takes at least: DRAM, and L2 at this rate. TMA asks L2 for lines of 128 bytes, two for each row of a stage that does not begin at one, which costs most where it begins between units of 32 bytes.
+fn memory_microseconds(bytes: f64, (l2_bytes, l2_rate): (f64, f64), need: &Need) -> f64 {
+    (bytes / 3.192e6).max(lines(need) * l2_bytes / l2_rate) + 2.136
 }
 
 /// [`lines`] of rows that begin at multiples of 32 bytes.
@@ -161,7 +165,7 @@ pub(super) fn many_microseconds(
     let results = (m * n * need.element_bytes[1] * need.batches) as f64;
     let small = 0.111 * (1.0 / share - 1.0) * results / 3.3e6;
     let bytes = moved_bytes(Stores::Bulk(tile[1]), need);
-    let memory = memory_microseconds(bytes, repeated(ctas, need) * l2_bytes, need);
+    let memory = memory_microseconds(bytes, (repeated(ctas, need) * l2_bytes, L2_OF_MANY), need);
     let memory = memory + small + 2.291 * share;
     let time = of_pairs(tile, ctas, need) * (cycles / clock(in_use)).max(memory);
     let outside = rows_outside([m, n], (tile, ctas), need);
@@ -182,17 +186,19 @@ pub(super) fn wave_microseconds(
     let waves = all.div_ceil(MULTIPROCESSORS) as f64;
     // The products of a tile, the latency of a ring of loads, or the bytes that one CTA gets from L2.
     let step = step_cycles([rows, columns])
-        .max(258.0)
-        .max(lines(need) * stage / 63.3);
+        .max(210.0)
+        .max(lines(need) * stage / 70.0);
     let of_wave = steps * step + 633.0 + area * 0.164;
     // CTAs of the waves after the first begin their rings anew.
-    let cycles = 3400.0 + waves * of_wave + (waves - 1.0) * 683.0;
+    let cycles = 3700.0 + waves * of_wave + (waves - 1.0) * 683.0;
     let share = steps * area / 32.0 / of_wave * all as f64 / (waves * MULTIPROCESSORS as f64);
     let l2_bytes = all as f64 * steps * stage;
     let bytes = moved_bytes(Stores::Bulk(columns), need);
-    let memory = memory_microseconds(bytes, l2_bytes, need);
-    let time =
-        of_pairs([rows, columns], ctas, need) * together(cycles / clock(share).min(1.85e3), memory);
+    let memory = memory_microseconds(bytes, (l2_bytes, L2_OF_WAVE), need);
+    let alone = together(cycles / clock(share).min(1.85e3), memory);
+    // A launch of clusters begins later.
+    let begun = if ctas > 1 { 0.15 } else { 0.0 };
+    let time = of_pairs([rows, columns], ctas, need) * alone + begun;
     let outside = rows_outside([m, n], ([rows, columns], ctas), need);
     together(time, outside / FILLED_BY_WAVE)
 }
@@ -239,7 +245,7 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
     let l2_bytes = all as f64 * steps * stage;
     // The exchange begins when the last loads have completed.
     let bytes = moved_bytes(Stores::Direct, need);
-    let memory = memory_microseconds(bytes, l2_bytes, need) + exchange / 1.9e3;
+    let memory = memory_microseconds(bytes, (l2_bytes, L2_OF_FEW), need) + exchange / 1.9e3;
     let time = together(cycles / 1.9e3, memory);
     // Rings of three stages took so much longer than that.
     let time = if stages <= 3 { 1.211 * time } else { time };
@@ -265,22 +271,24 @@ pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &N
         .max(200.0)
         .max(lines(need) * stage / 96.8);
     let end = if tile.parts > 1 {
-        4530.0 + area * 0.255
+        5150.0 + area * 0.255
     } else {
         544.0 + area * 0.222
     };
-    let of_wave = steps * step + end;
-    let cycles = 3380.0 + waves * of_wave;
-    let share = steps * area / 32.0 / of_wave * all as f64 / (waves * MULTIPROCESSORS as f64);
+    // Each wave begins anew: its clusters wait for all CTAs of those before.
+    let of_wave = 3380.0 + steps * step + end;
+    let cycles = waves * of_wave;
+    let share =
+        steps * area / 32.0 / (steps * step + end) * all as f64 / (waves * MULTIPROCESSORS as f64);
     let l2_bytes = lines(need) * all as f64 * steps * stage;
     let parts = [
-        cycles / clock(share).min(1.85e3) / 1.085,
+        cycles / clock(share).min(1.85e3) / 1.05,
         moved_bytes(Stores::Direct, need) / 3.199e6 + 2.045,
-        l2_bytes / 11.3e6 + 2.024,
+        l2_bytes / L2_OF_CLUSTERS + 2.024,
     ];
     let time = parts.map(|part| part.powi(3)).iter().sum::<f64>().cbrt();
     // What is so short gains nothing by sharing and waits for other CTAs: six products of 4 to 5 us took 2 to 25 % longer than by what they had been planned for.
-    if time < 5.0 { 1.013 * time } else { time }
+    if time < 5.0 { 1.02 * time } else { time }
 }
 
 pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need) -> f64 {
@@ -296,7 +304,7 @@ pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need
     let cycles = 830.0 + each as f64 * step + exchange;
     let l2_bytes = (tiles * parts * each) as f64 * stage;
     let bytes = moved_bytes(Stores::Direct, need);
-    let memory = memory_microseconds(bytes, l2_bytes, need) + exchange / 1.9e3;
+    let memory = memory_microseconds(bytes, (l2_bytes, L2_OF_MANY), need) + exchange / 1.9e3;
     of_pairs([rows, columns], ctas, need) * together(cycles / 1.678e3, memory)
 }
 
@@ -353,62 +361,4 @@ pub(super) fn precise_parts_microseconds(tile: PreciseTile, divided: Division, n
     let l2_bytes = (tiles * parts * each) as f64 * stage;
     let memory = precise_memory(l2_bytes, need) + exchange / 1.9e3;
     together(cycles / 1.8e3, memory)
-}
-
-/// Microseconds of copies that an instance which stores by TMA, or does not, asks for: one launch for both operands, and one for the result.
-pub(super) fn copy_microseconds(stores_by_tma: bool, need: &Need) -> f64 {
-    let [of_a, of_b, of_c] = need
-        .loose
-        .map_or([false; 3], |Loose { are_copied, .. }| are_copied);
-    let ([m, n, k], [of_operands, of_result]) = (need.size, need.element_bytes);
-    let bytes = |rows: usize, columns: usize, element: usize, is_copied: bool| {
-        let elements = if is_copied { rows * columns } else { 0 };
-        (elements * element * need.batches) as f64
-    };
-    let operands = bytes(m, k, of_operands, of_a) + bytes(n, k, of_operands, of_b);
-    let result = bytes(m, n, of_result, of_c || (stores_by_tma && need.ends_early));
-    let launch = |bytes: f64, microseconds: f64| if bytes > 0.0 { microseconds } else { 0.0 };
-    launch(operands, 1.8) + operands / 2.1e6 + launch(result, 2.0) + result / 0.86e6
-}
-
-/// Fitted to 170 pairs of product and number of CTAs on an H100: those within a fifth of the fastest are 14 % off in the root mean square.
-pub(super) fn copied_microseconds(copied: CopiedTile, grid: [usize; 3], need: &Need) -> f64 {
-    let (tile, [rows, columns]) = (copied.tile, copied.shape());
-    let ([of_x, of_y, _], depth) = (copied.units, STAGE_BYTES / need.element_bytes[0]);
-    // Instructions of warps that copy so many elements a lane.
-    let copies = |rows: usize, unit: usize| (rows * depth) as f64 / (32 * unit) as f64;
-    let step = 413.0 + 1.48 * (copies(rows, of_x) + copies(columns, of_y));
-    let steps = need.steps().div_ceil(tile.ctas) as f64;
-    let all: usize = grid.iter().product();
-    // Rings of narrow tiles leave room for a second CTA, which takes as long as one behind the first: 144 to 464 CTAs of 64x32 by 8.
-    let waves = all.div_ceil(resident(tile.ctas)) as f64;
-    let cycles = waves * (steps * step + 4550.0);
-    together(cycles / 1.9e3, need.bytes() / 2.4e6 + 2.5)
-}
-
-pub(super) fn any_microseconds(tile: AnyTile, grid: [usize; 3], need: &Need) -> f64 {
-    let ([rows, columns], [of_a, of_b, of_c]) = (tile.shape(), tile.units);
-    let (steps, all) = (need.steps() as f64, grid.iter().product::<usize>());
-    // Instructions of warps that load or store so many elements.
-    let accesses = |elements: usize, unit: usize| elements as f64 / (32 * unit) as f64;
-    let loads = accesses(rows * tile.depth, of_a) + accesses(columns * tile.depth, of_b);
-    let stores = accesses(rows * columns, of_c);
-    let at_a_time = tile.resident() * MULTIPROCESSORS;
-    let waves = all.div_ceil(at_a_time) as f64;
-    // CTAs of a multiprocessor take turns; each waits for its loads in each step.
-    let shared = (all as f64 / MULTIPROCESSORS as f64).clamp(1.0, tile.resident() as f64);
-    let step = (loads * 8.8 * shared).max(loads * 4.6 + 1140.0);
-    let end = (stores * 8.8 * shared).max(stores * 4.6 + 140.0);
-    // The registers of loads ahead of 128 columns do not all fit beside the sums.
-    let again = if columns >= 128 { 1.7 } else { 1.0 };
-    let cycles = 960.0 + waves * (step + (steps - 1.0) * again * step + end);
-    let l2_bytes = all as f64 * steps * (rows + columns) as f64 * STAGE_BYTES as f64;
-    let memory = (need.bytes() / 1.4e6).max(l2_bytes / 2.8e6) + 3.1;
-    let time = together(cycles / 1.9e3, memory);
-    // What a step loads does not fit the registers beside the sums: 1.27 to 1.8 times as long as the fastest tile in nine products.
-    if [rows, columns] == [128, 128] {
-        1.3 * time
-    } else {
-        time
-    }
 }
