@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError(
         "tilekit.kernels calls compiled kernels, which are not installed: install the wheel `tilekit-kernels-exported`, or make it by "
-        "`cargo tilekit -p tilekit-kernels export --to python training many_tiles attention::forward` in TileKit's repository, and maturin",
+        "`cargo tilekit -p tilekit-kernels export --to python training many_tiles attention::forward attention::backward::kernel attention::backward::passes` in TileKit's repository, and maturin",
         name=error.name,
     ) from None
 
@@ -83,3 +83,11 @@ def typed(about: str, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
         if tensor.dtype != tensors[0].dtype:
             raise TypeError(f"{about}: tensors are of {tensors[0].dtype} and {tensor.dtype}; they must be of one type")
     return tensors
+
+
+def addressable(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a contiguous copy where a tensor map cannot describe it: rows are contiguous, and begin at multiples of 16 bytes."""
+    unit = 16 // tensor.element_size()
+    between = [stride for stride, extent in zip(tensor.stride()[:-1], tensor.shape[:-1]) if extent > 1]
+    fits = tensor.stride(-1) == 1 and tensor.data_ptr() % 16 == 0 and all(stride > 0 and stride % unit == 0 for stride in between)
+    return tensor if fits else tensor.contiguous()

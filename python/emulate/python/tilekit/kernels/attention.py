@@ -7,7 +7,8 @@ import math
 import torch
 from torch.autograd.function import once_differentiable
 
-from ._instances import Instances, typed
+from ._attention_gradients import differentiate
+from ._instances import Instances, addressable, typed
 
 _FORWARD = Instances("forward")
 
@@ -18,7 +19,8 @@ def scaled_dot_product_attention(
     """`softmax(scale * query @ key.T) @ value` of `[batch, heads, tokens, depth]`, as `torch.nn.functional.scaled_dot_product_attention` without mask and
     dropout, for as many keys as queries. Key and value may have fewer heads, each for a group of consecutive ones of query.
 
-    Its gradients are those of torch's flash attention, from the output and the sums of exponentials that this one gives; on a GPU alone.
+    Any strides of batches, heads and tokens are taken as they are, where rows are contiguous and begin at multiples of 16 bytes. Under
+    `torch.use_deterministic_algorithms(True)` its gradients have the same bits in every run.
     """
     query, key, value = typed("scaled_dot_product_attention", query, key, value)
     _check(query, key, value)
@@ -31,11 +33,10 @@ class _Attention(torch.autograd.Function):
     def forward(ctx, query, key, value, is_causal, scale):
         batch, heads, tokens, depth = query.shape
         kernel = _instance(query.dtype, depth, is_causal)
-        flat = [tensor.reshape(-1, tokens, depth).contiguous() for tensor in (query, key, value)]
-        out = torch.empty_like(flat[0])
-        lse = out.new_empty(batch * heads, tokens, dtype=torch.float32)
-        kernel(*flat, out, lse, out.new_zeros(1, dtype=torch.int32), scale * math.log2(math.e))
-        out, lse = out.view(query.shape), lse.view(batch, heads, tokens)
+        query, key, value = (addressable(tensor) for tensor in (query, key, value))
+        out = torch.empty_like(query)
+        lse = out.new_empty(batch, heads, tokens, dtype=torch.float32)
+        kernel(query, key, value, out, lse, out.new_zeros(1, dtype=torch.int32), scale * math.log2(math.e))
         ctx.save_for_backward(query, key, value, out, lse)
         ctx.is_causal, ctx.scale = is_causal, scale
         return out
@@ -43,18 +44,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, dout):
-        query, key, value, out, lse = ctx.saved_tensors
-        if query.device.type != "cuda":
-            raise RuntimeError("scaled_dot_product_attention: its gradients are computed on a GPU alone; detach what requires them")
-        group = query.shape[1] // key.shape[1]
-        key, value = (tensor.repeat_interleave(group, 1) if group > 1 else tensor for tensor in (key, value))
-        none = torch.zeros((), dtype=torch.int64, device=query.device)
-        dquery, dkey, dvalue = torch.ops.aten._scaled_dot_product_flash_attention_backward(
-            dout, query, key, value, out, lse, None, None, query.shape[2], key.shape[2], 0.0, ctx.is_causal, none, none, scale=ctx.scale
-        )
-        if group > 1:
-            dkey, dvalue = (tensor.unflatten(1, (-1, group)).sum(2) for tensor in (dkey, dvalue))
-        return dquery, dkey, dvalue, None, None
+        return *differentiate(*ctx.saved_tensors, dout, ctx.is_causal, ctx.scale), None, None
 
 
 def _check(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd.function import once_differentiable
 
-from ._instances import UNIT, Instances, typed
+from ._instances import UNIT, Instances, addressable, typed
 
 _PRODUCT = Instances("many_tiles")
 
@@ -26,7 +26,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight):
-        x, weight = _rows(x), _rows(weight)
+        x, weight = addressable(x), addressable(weight)
         ctx.save_for_backward(x, weight)
         return product(x, weight)
 
@@ -45,12 +45,6 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.shape[0]:
         _instance(a.dtype, *out.shape)(a, b, out)
     return out
-
-
-def _rows(tensor: torch.Tensor) -> torch.Tensor:
-    """Rows may have gaps, of whole accesses."""
-    fits = tensor.stride(1) == 1 and tensor.stride(0) % UNIT == 0 and tensor.data_ptr() % 16 == 0
-    return tensor if fits else tensor.contiguous()
 
 
 def _instance(dtype: torch.dtype, m: int, n: int):
