@@ -28,6 +28,8 @@ from manifest import launch_spec
 SHAPES = ((128, 128, 16, 16384), (128, 128, 64, 4096), (128, 128, 128, 2048), (64, 64, 32, 16384), (64, 64, 128, 4096), (96, 96, 16, 16384),
           (192, 128, 16, 16384), (256, 256, 8, 16384), (256, 256, 32, 4096))
 GROUPS = 2
+# Elements of the parts of LSE and delta of a row.
+PARTS = 16
 SECTION_BYTES, MOST_HEADS, SMS = 32 << 20, 8, 132
 # Depths whose main loop has the passes of most heads.
 WITH_PASSES = (64, 128)
@@ -59,6 +61,7 @@ class Ours:
         rows = heads * blocks * queries
         none = torch.zeros(4, device="cuda", dtype=torch.int32)
         self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
+                            parts=torch.empty(PARTS * rows, device="cuda", dtype=torch.bfloat16),
                             sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + heads * blocks * GROUPS, device="cuda", dtype=torch.int32),
                             progress=torch.empty(2 * heads, device="cuda", dtype=torch.int32),
                             query_offsets=none, key_offsets=none, data=none, dk_rows=tensors["dk"], dv_rows=tensors["dv"], dout_rows=tensors["dout"])
