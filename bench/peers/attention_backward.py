@@ -32,6 +32,8 @@ sys.path.append(str(Path(__file__).parents[2] / "python/emulate/python/tilekit/k
 from _gradients import GROUPS, plan
 
 SHAPES = tuple(map(Shape.of, ("128:16x16384", "128:64x4096", "128:128x2048", "64:32x16384", "64:128x4096", "96:16x16384", "192:16x16384", "256:8x16384", "256:32x4096")))
+# Elements of the parts of LSE and delta of a row.
+PARTS = 16
 # Further than any key is.
 FAR = 1 << 29
 
@@ -51,6 +53,7 @@ class Ours:
         rows = batch * heads * of.blocks * of.queries
         none = torch.zeros(4, device="cuda", dtype=torch.int32)
         self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
+                            parts=torch.empty(PARTS * rows, device="cuda", dtype=torch.bfloat16),
                             sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + batch * heads * of.blocks * GROUPS, device="cuda", dtype=torch.int32),
                             progress=torch.empty(2 * batch * kv_heads, device="cuda", dtype=torch.int32),
                             query_offsets=none, key_offsets=none, data=none, dk_rows=tensors["dk"], dv_rows=tensors["dv"], dout_rows=tensors["dout"])

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::Device;
 use tilekit::prelude::*;
 
+use super::backward::lines::parts_of_block;
 use super::backward::part::GROUPS;
 use super::error::Result;
 use super::mainloop::problem::ROWS;
@@ -59,6 +60,8 @@ pub(super) struct GradientRows {
     pub(super) room: [usize; 2],
     pub(super) delta: Buffer<f32>,
     pub(super) log2_sum: Buffer<f32>,
+    /// The parts of both, which depths 96 and 128 take.
+    pub(super) parts: Buffer<bf16>,
     /// The accumulator of dQ.
     pub(super) sums: Buffer<f32>,
     /// A ticket, and two counters for each block, which has 64 rows or more.
@@ -73,6 +76,7 @@ impl GradientRows {
             room: [rows, elements],
             delta: Buffer::new(device, rows)?,
             log2_sum: Buffer::new(device, rows)?,
+            parts: Buffer::new(device, parts_of_block(rows))?,
             sums: Buffer::new(device, elements)?,
             turns: Buffer::new(device, 1 + rows / ROWS * GROUPS)?,
             progress: Buffer::new(device, rows / ROWS * 2)?,

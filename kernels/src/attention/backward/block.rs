@@ -6,6 +6,7 @@ use tilekit::prelude::*;
 
 use super::beside::Beside;
 use super::key_blocks::{KeyBlock, store_rows};
+use super::lines::{Lines, LinesFrom};
 use super::part::{
     GROUPS, divides_columns, has_adders, has_query_rows, stages_of_dout, swizzle_of_keys,
 };
@@ -19,11 +20,11 @@ use crate::attention::modifier::Place;
 /// Blocks of Q, of dO, and of dS in shared memory.
 pub(super) const STAGES: usize = 2;
 
-/// Blocks of queries, or of dO, and a number for each of their rows.
-pub(super) type OfQueries<T> = Pipeline<(Smem<T>, Smem<f32>)>;
+/// Blocks of queries, or of dO, and what stands beside their rows.
+pub(super) type OfQueries<T> = Pipeline<(Smem<T>, Lines)>;
 
-/// The loads of a step into a pipeline: tiles from the map, and the numbers of their rows.
-type Load<T> = (OfQueries<T>, TensorMap<T>, Ptr<f32>);
+/// The loads of a step into a pipeline: tiles from the map.
+type Load<T> = (OfQueries<T>, TensorMap<T>);
 
 /// The buffers of a CTA.
 #[derive(Clone, Copy)]
@@ -31,9 +32,9 @@ pub(super) struct Tiles<T> {
     pub(super) k: Smem<T>,
     pub(super) v: Smem<T>,
     pub(super) keys_full: Mbarrier,
-    /// Q and LSE.
+    /// Q and LSE, or the parts of LSE and delta.
     pub(super) of_q: OfQueries<T>,
-    /// dO and delta.
+    /// dO, and delta if it is numbers.
     pub(super) of_dout: OfQueries<T>,
     pub(super) ds: Smem<T>,
     /// P, where it passes through shared memory.
@@ -53,28 +54,40 @@ impl<T: Element> Tiles<T> {
         [queries, keys]: [usize; 2],
         is_ordered: bool,
         has_passes: bool,
+        has_parts: bool,
     ) -> Self {
         let k = Smem::<T>::alloc([1, keys, depth], swizzle_of_keys::<T>(depth, queries, 2));
         let v = Smem::<T>::alloc([1, keys, values], swizzle::<T>(values, 2));
         let keys_full = Mbarrier::alloc(1);
-        let of_queries = |columns: usize, stages: usize| {
+        let of_queries = |columns: usize, stages: usize, is_first: bool| {
             let layout = swizzle::<T>(columns, 2);
             let tiles = Smem::<T>::alloc([stages, queries, columns], layout);
-            let lines = Smem::<f32>::alloc([stages, queries], Swizzled::plain([0]));
+            let lines = match (has_parts, is_first) {
+                (false, _) => Lines::numbers(stages, queries),
+                (true, true) => Lines::parts(stages, queries),
+                (true, false) => Lines::Nothing(stages),
+            };
             Pipeline::new(
                 (tiles, lines),
                 Producers::Tma,
                 Consumers::warpgroups(GROUPS),
             )
         };
-        let of_q = of_queries(depth, STAGES);
-        let of_dout = of_queries(values, stages_of_dout(depth, keys));
+        let of_q = of_queries(depth, STAGES, true);
+        let of_dout = of_queries(values, stages_of_dout(depth, keys), false);
         let of_scores =
             |stages: usize| Smem::<T>::alloc([stages, keys, queries], swizzle::<T>(queries, 2));
         let ds = of_scores(STAGES);
         let p_stages = if divides_columns(depth) { STAGES } else { 1 };
         let p = has_query_rows(depth).then(|| of_scores(p_stages));
-        let of_dq = |_| Terms::alloc(depth, queries, is_ordered, has_passes);
+        let of_dq = |_| {
+            Terms::alloc(
+                depth,
+                queries,
+                is_ordered,
+                has_passes || has_parts && depth > 96,
+            )
+        };
         let dq = has_adders(depth).then(|| [0, 1].map(of_dq));
         let turns = (is_ordered && dq.is_none()).then(|| [0, 1].map(|_| Turn::alloc()));
         let both = NamedBarrier::new(GROUPS * 128);
@@ -279,7 +292,7 @@ impl<W: Walk> Block<W> {
     pub(super) fn load<T: Element>(
         self,
         [q, k, v, dout]: [TensorMap<T>; 4],
-        [log2_sum, delta]: [Ptr<f32>; 2],
+        lines: LinesFrom,
         tiles: Tiles<T>,
         beside: Option<Beside<T>>,
     ) {
@@ -296,18 +309,17 @@ impl<W: Walk> Block<W> {
             for number in range(first, end) {
                 let step = self.step(member, number);
                 let token = at.starts[0] + step.block * self.queries();
-                let first_row = step.row_block * self.queries();
-                let loads = [(tiles.of_q, q, log2_sum), (tiles.of_dout, dout, delta)];
-                let load_tile = |(pipeline, map, _): Load<T>| {
+                let loads = [(tiles.of_q, q), (tiles.of_dout, dout)];
+                let load_tile = |(pipeline, map): Load<T>| {
                     let stage = pipeline.producer_acquire(pipeline.of_fill(step.fill));
                     let tile = stage.tiles.0.reshape(map.block());
                     map.load((at.batch, member.head, token, 0), tile, stage.full);
                     stage
                 };
-                let load_line = |(pipeline, _, line): Load<T>, stage: Filling<_>| {
-                    let (_, row): (Smem<T>, Smem<f32>) = stage.tiles;
-                    line.bulk(first_row).load(row, stage.full);
-                    pipeline.commit(stage);
+                let load_line = |at: usize, stage: Filling<(Smem<T>, Lines)>| {
+                    let to = stage.tiles.1;
+                    lines.load(at, step.row_block, self.queries(), to, stage.full);
+                    loads[at].0.commit(stage);
                 };
                 match beside {
                     Some(beside) => {
@@ -316,14 +328,14 @@ impl<W: Walk> Block<W> {
                         if step.fill == 0 {
                             beside.await_rows(self.head_of_all());
                         }
-                        for (load, stage) in loads.into_iter().zip(stages) {
-                            load_line(load, stage);
+                        for (at, stage) in stages.into_iter().enumerate() {
+                            load_line(at, stage);
                         }
                     }
                     // dO may have one stage, for which Q does not wait.
                     None => {
-                        for load in loads {
-                            load_line(load, load_tile(load));
+                        for (at, load) in loads.into_iter().enumerate() {
+                            load_line(at, load_tile(load));
                         }
                     }
                 }

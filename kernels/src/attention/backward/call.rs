@@ -98,7 +98,7 @@ impl Attention {
     /// are sums over the query heads of a group. A query that sees no key, and a key that no query sees, has a gradient of zeros. The gradient
     /// of `options.sinks` and of `options.alibi` is not computed.
     ///
-    /// Each stream keeps a workspace of `4 · depth + 8` bytes for each row of Q, of the largest call so far. It is allocated by the first
+    /// Each stream keeps a workspace of `4 · depth + 40` bytes for each row of Q, of the largest call so far. It is allocated by the first
     /// call that needs as much, which waits for the device: it may not happen while a graph is captured.
     ///
     /// ```
@@ -288,7 +288,7 @@ impl Attention {
             grid([sizes.keys.div_ceil(block_keys), sizes.kv_heads, sizes.batch]),
             backward_arguments!(
                 maps: [q, k, v, call.upstream.dout, dk, dv],
-                workspace: (&rows.log2_sum, &rows.delta, &rows.sums, &rows.turns),
+                workspace: (&rows.log2_sum, &rows.delta, &rows.parts, &rows.sums, &rows.turns),
                 offsets: [offsets[0], offsets[1]],
                 data: data.unwrap_or(no_numbers),
                 numbers: Numbers::new(sizes, mask, tile, size_of::<T>()),

@@ -126,6 +126,7 @@ impl Attention {
                 dv,
                 &rows.log2_sum,
                 &rows.delta,
+                &rows.parts,
                 &rows.sums,
                 &rows.turns,
                 &mask.queries.starts,

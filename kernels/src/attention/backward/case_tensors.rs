@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tilekit::prelude::*;
 
 use super::beside::{has_passes, least_ahead, lines};
+use super::lines::parts_of_block;
 use super::part::{GROUPS, block_stride, keys_of, listed_keys_of, queries_of};
 use super::sections::Plan;
 use crate::attention::blocks::lists::UNIT;
@@ -190,6 +191,7 @@ impl<T: Float + DeviceElement> Given<T> {
 pub(super) struct Made<T> {
     pub(super) delta: Output<f32>,
     pub(super) log2_sum: Output<f32>,
+    pub(super) parts: Output<bf16>,
     pub(super) sums: Output<f32>,
     pub(super) turns: Output<i32>,
     pub(super) progress: Output<i32>,
@@ -214,6 +216,7 @@ impl<T: Float + DeviceElement> Made<T> {
         Made {
             delta,
             log2_sum,
+            parts: case.output::<bf16>("parts", [parts_of_block(rows)]),
             sums: case.output::<f32>("sums", [rows, depth]),
             turns: case.output::<i32>("turns", [1 + blocks * GROUPS]),
             progress: case.output::<i32>("progress", [attention.sizes.batch * kv_heads * 2]),

@@ -125,7 +125,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         }
     }
 
-    /// P, from scores, and from LSE of their queries; and the derivatives of the scores, where they are not 1.
+    /// P, from scores, and from LSE of their queries if scores have not subtracted it; and the derivatives of the scores, where they are not 1.
     ///
     /// In a wide step the special function units take 1024 of some 4000 cycles, in which the tensor cores wait, so that a quarter of the
     /// exponentials takes the FMA pipes. A masked P is exactly 0; that of a row past the last query, whose LSE is inf, is 2^-125 then, and is lost beside any sum.
@@ -135,7 +135,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         at: At<W>,
         place: Place,
         scores: Tensor<f32>,
-        sum: impl FnOnce() -> Tensor<f32>,
+        sum: impl FnOnce() -> Option<Tensor<f32>>,
     ) -> (Tensor<f32>, Option<Tensor<f32>>) {
         let s = W::Modifier::scores(scores, place);
         let sum = sum();
@@ -149,7 +149,10 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         } else {
             s
         };
-        let exponents = fma(s, self.log2_scale, -sum);
+        let exponents = match sum {
+            Some(sum) => fma(s, self.log2_scale, -sum),
+            None => s * self.log2_scale,
+        };
         let p = if has_wide_steps(self.block.queries()) && !at.is_masked {
             exp2_by_quarters::<DEGREE>(exponents)
         } else {
@@ -201,13 +204,13 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         }
     }
 
-    /// dS, of P as [`signed`](Consumer::signed) has it, dP, delta, and the derivatives of the scores.
+    /// dS, of P as [`signed`](Consumer::signed) has it, dP, delta if dP has not subtracted it, and the derivatives of the scores.
     #[device]
     pub(super) fn gradient_of_scores(
         self,
         signed: Tensor<f32>,
         dp: Tensor<f32>,
-        delta: Tensor<f32>,
+        delta: Option<Tensor<f32>>,
         slopes: Option<Tensor<f32>>,
     ) -> Tensor<f32> {
         let (p, dp) = if W::Modifier::DROPS {
@@ -217,7 +220,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             (signed, dp)
         };
         let p = slopes.map_or(p, |slopes| p * slopes);
-        p * (dp - delta)
+        p * delta.map_or(dp, |delta| dp - delta)
     }
     /// Adds terms of dQ, `[ROWS, columns]`: columns from `number · columns` on of half `half_block` of a block.
     #[device]

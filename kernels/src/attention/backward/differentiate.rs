@@ -5,6 +5,7 @@ use tilekit::prelude::*;
 use super::beside::Beside;
 use super::block::{Block, Rows, Tiles};
 use super::consumer::Consumer;
+use super::lines::{LinesFrom, has_parts};
 use super::part::{ADDERS, GROUPS, gradient_of_group, has_query_rows};
 use super::sections::Sections;
 use super::strips::Buffers;
@@ -35,7 +36,7 @@ pub(super) struct Tensors<T> {
     /// dK and dV.
     pub(super) gradients: [Rows<T>; 2],
     /// LSE and delta of each row.
-    pub(super) lines: [Ptr<f32>; 2],
+    pub(super) lines: LinesFrom,
     /// The accumulator of dQ.
     pub(super) sums: Ptr<f32>,
     pub(super) turns: Ptr<i32>,
@@ -77,7 +78,13 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>
         takes_ticket,
         has_ascending_heads,
     );
-    let tiles = Tiles::<T>::alloc(depths, sizes, of.is_ordered, of.beside.is_some());
+    let tiles = Tiles::<T>::alloc(
+        depths,
+        sizes,
+        of.is_ordered,
+        of.beside.is_some(),
+        has_parts::<W::Modifier>(depths[0]),
+    );
     let differentiate = |group: usize| {
         let consumer = Consumer {
             block,
@@ -148,7 +155,8 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>
     };
     let parts = match of.beside {
         Some(beside) => {
-            let buffers = Buffers::alloc(depths, sizes[0]);
+            let shares = has_parts::<W::Modifier>(depths[0]);
+            let buffers = Buffers::alloc(depths, sizes[0], shares);
             parts.worker(Warps(1).registers(of_producer), || {
                 beside.run(block.head_of_all(), block.number, buffers);
             })

@@ -24,6 +24,7 @@ use super::beside::{Beside, has_passes};
 use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
+use super::lines::{LinesFrom, has_parts};
 use super::part::{
     is_crowded, keeps_bounds, keys_of, part_of_gradient, queries_of, swizzle_of_keys,
 };
@@ -41,7 +42,7 @@ use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap}
 /// Q and dO are `[batch, heads, tokens, depth]`; K, V, dK and dV have a head for `query_heads` of theirs; V, dO and dV have rows of `DV`. A query sees keys from `left`
 /// before to `right` after its position, within its chunk of `chunk` keys; the last query has the last key's position. With `is_ragged`,
 /// batches are sequences one after the other, `query_offsets` and `key_offsets` say where each begins and the last ends, and `queries` and
-/// `keys` are the longest. `log2_sum`, `delta`, `sums` and `turns` are what [`backward_begin`](super::passes::backward_begin) made: of
+/// `keys` are the longest. `log2_sum` and `delta`, or `parts` of plain scores at depths 96 and 128, `sums` and `turns` are what [`backward_begin`](super::passes::backward_begin) made: of
 /// the blocks of queries of each head, `block_stride` of them, of which `turns` are counted where `ORDERED`. `sections` are the heads of a section; the blocks of keys that one has begun when the next one begins; how many heads ahead row sums and zeros are written, and behind dQ is rounded; and whether the first block of keys has the most steps. What
 /// `backward_begin` makes for the first heads, and [`backward_end`](super::passes::backward_end) for the last ones, this kernel makes for the others (at depths 64 and 128, of plain scores): from `out`, dO by
 /// 32 rows and `lse`, whose heads are `row_stride` apart, and into `dq`, `dq_strides` apart. `progress` has two counts for each head of K and V, 0 before. Scores are multiplied
@@ -87,6 +88,7 @@ pub fn backward<
     dv_rows: Ptr<T>,
     log2_sum: Ptr<f32>,
     delta: Ptr<f32>,
+    parts: Ptr<bf16>,
     sums: Ptr<f32>,
     turns: Ptr<i32>,
     #[block([1, 1, ROWS_OF_WARP, DV], swizzle::<T>(DV, 4))] out: TensorMap<T>,
@@ -121,12 +123,17 @@ pub fn backward<
     assume((section > 0) & (lead > 0) & (block_stride > 0));
     let kv_heads = num_programs(1);
     let block_queries = queries_of(D, is_crowded::<M>());
+    let lines = if has_parts::<M>(D) {
+        LinesFrom::Parts(parts)
+    } else {
+        LinesFrom::Numbers([log2_sum, delta])
+    };
     let beside = Beside {
         strips: Strips {
             rows: [out, dout_rows],
             lse,
             row_stride,
-            lines: [log2_sum, delta],
+            lines,
             sums,
             turns: ORDERED.then_some(turns),
             dq,
@@ -175,7 +182,7 @@ pub fn backward<
                 strides: dv_strides,
             },
         ],
-        lines: [log2_sum, delta],
+        lines,
         sums,
         turns,
         sections: Sections {
@@ -216,7 +223,7 @@ macro_rules! backward_arguments {
     ) => {{
         let dropout: Option<Dropout> = $dropout;
         let sections: Plan = $sections;
-        let (log2_sum, delta, sums, turns) = $workspace;
+        let (log2_sum, delta, parts, sums, turns) = $workspace;
         let Numbers {
             query_heads,
             queries,
@@ -239,6 +246,7 @@ macro_rules! backward_arguments {
             $dv,
             log2_sum,
             delta,
+            parts,
             sums,
             turns,
             $out,

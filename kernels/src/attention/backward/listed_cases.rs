@@ -68,6 +68,7 @@ where
             &dv,
             &made.log2_sum,
             &made.delta,
+            &made.parts,
             &made.sums,
             &made.turns,
             &starts,

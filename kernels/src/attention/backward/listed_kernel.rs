@@ -7,6 +7,7 @@ use tilekit::prelude::*;
 use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
+use super::lines::{LinesFrom, has_parts};
 use super::listed::{Listed, QueryLists};
 use super::part::{
     is_crowded, keeps_bounds, listed_keys_of, part_of_gradient, queries_of, swizzle_of_keys,
@@ -21,7 +22,7 @@ use crate::attention::plan::FAR;
 /// [`backward`](super::kernel::backward) of heads whose blocks of keys are seen by the blocks of queries of a list. List `batch · list_batch + block · list_block + head · list_head`, of block
 /// `program / list_ctas`, begins at its number in `starts`: first its partial blocks, `partial`, whose scores are masked by `left`, `right` and `M`, then those that are
 /// not masked. Each is `list_parts` steps. `ranks` has how many blocks of keys in front of the list's own each of them sees. Lists of heads lie one behind the other. Sections are as there.
-/// `log2_sum`, `delta`, `sums` and `turns` have blocks up to the end of the last block of the mask.
+/// `log2_sum`, `delta`, `parts`, `sums` and `turns` have blocks up to the end of the last block of the mask.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <bf16, 64, 64, false, Plain>,
     <bf16, 128, 128, false, Plain>,
@@ -48,6 +49,7 @@ pub fn backward_blocks<
     dv_rows: Ptr<T>,
     log2_sum: Ptr<f32>,
     delta: Ptr<f32>,
+    parts: Ptr<bf16>,
     sums: Ptr<f32>,
     turns: Ptr<i32>,
     starts: Ptr<i32>,
@@ -112,7 +114,11 @@ pub fn backward_blocks<
     let tensors = Tensors {
         maps: [q, k, v, dout],
         gradients: [rows(dk, dk_rows), rows(dv, dv_rows)],
-        lines: [log2_sum, delta],
+        lines: if has_parts::<M>(D) {
+            LinesFrom::Parts(parts)
+        } else {
+            LinesFrom::Numbers([log2_sum, delta])
+        },
         sums,
         turns,
         sections: Sections {

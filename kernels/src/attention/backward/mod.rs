@@ -12,6 +12,7 @@ mod consumer;
 mod differentiate;
 pub mod kernel;
 mod key_blocks;
+pub(super) mod lines;
 mod listed;
 mod listed_cases;
 pub mod listed_kernel;

@@ -3,6 +3,7 @@
 
 use tilekit::prelude::*;
 
+use super::lines::{LinesFrom, has_depth_of_parts};
 use super::part::{GROUPS, half_of_dq, in_order_of_threads};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::masked::spans::Lengths;
@@ -67,13 +68,13 @@ impl Lines {
     }
 }
 
-/// `delta = Σ dout · out` of each row, `log2_sum = lse · log2(e)`, and zeros in `sums` and `turns`: what
+/// `delta = Σ dout · out` of each row, `log2_sum = lse · log2(e)`, at depths 96 and 128 `parts` of delta and of `lse / scale`, three bf16 whose sum each number is, and zeros in `sums` and `turns`: what
 /// [`backward`](super::kernel::backward) reads and adds to. A program for each block of queries of the longest
 /// sequence, and each line: heads of all batches, the first of them, or each head of each sequence. The first program sets `progress`, of `counts`, to 0.
 ///
 /// Rows of `out` and `dout` are their strides apart, of batches, heads and tokens; `lse` is `[batch, heads, row_stride]`. With `is_ragged`, batches
 /// are concatenated sequences, which begin at `query_offsets`. The results have `QUERIES` rows for each block of queries, and a head has
-/// `block_stride` blocks. A row that sees no key, and one past the end of its sequence, has a `log2_sum` of inf, so that its P is 0; without `is_ragged` so have those of whole blocks there.
+/// `block_stride` blocks. A row that sees no key, and one past the end of its sequence, has a `log2_sum` of inf, or parts of 3e38, so that its P is 0; without `is_ragged` so have those of whole blocks there.
 #[kernel(warps = 4, instances(
     <bf16, 64, 64, 128>,
     <bf16, 64, 64, 64>,
@@ -89,6 +90,7 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
     lse: Ptr<f32>,
     delta: Ptr<f32>,
     log2_sum: Ptr<f32>,
+    parts: Ptr<bf16>,
     sums: Ptr<f32>,
     turns: Ptr<i32>,
     progress: Ptr<i32>,
@@ -99,6 +101,7 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
     block_stride: i32,
     heads: i32,
     counts: i32,
+    scale: f32,
     #[multiple_of(8)] out_strides: [i64; 3],
     #[multiple_of(8)] dout_strides: [i64; 3],
 ) {
@@ -128,6 +131,8 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
         let layout = layout_of(DV);
         let column = arange(0..DV, Slice::new(0, layout.clone())).expand_dims(0);
         let (batch, head) = (block.batch.cast::<i64>(), block.head.cast::<i64>());
+        let mut forms = vec![LinesFrom::Numbers([log2_sum, delta])];
+        forms.extend(has_depth_of_parts(D).then_some(LinesFrom::Parts(parts)));
         for part in 0..QUERIES / ROWS_AT_ONCE {
             let rows = part * ROWS_AT_ONCE..(part + 1) * ROWS_AT_ONCE;
             let row = arange(rows, Slice::new(1, layout.clone()));
@@ -143,10 +148,13 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize, const QUERIES: 
             let product = of_out * load(dout, dout_strides);
             let lse = lse.at(block.line * row_stride + block.token + row);
             let lse = lse.mask(is_row).other(f32::NEG_INFINITY).load();
-            let sum = select(lse > f32::NEG_INFINITY, lse * LOG2_E as f32, f32::INFINITY);
-            let to = block.number * QUERIES + row;
-            delta.at(to).store(product.sum(1));
-            log2_sum.at(to).store(sum);
+            let of_row = product.sum(1);
+            for form in &forms {
+                let line = |line: usize| form.from_row(line, block.number * QUERIES, QUERIES);
+                let [sums, deltas] = [0, 1].map(line);
+                sums.store(row, sums.sum_of(lse, scale));
+                deltas.store(row, of_row);
+            }
         }
         let to = sums + block.number.cast::<i64>() * (QUERIES * D) as i64;
         let element = arange(0..QUERIES * D, Coalesced);

@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::block::STAGES;
 use super::consumer::{At, Consumer, Sums};
+use super::lines::Lines;
 use super::part::{GROUPS, half_of_dq, has_wide_steps};
 use super::walk::Walk;
 use crate::attention::mainloop::problem::ROWS;
@@ -32,17 +33,23 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             + arange(0..ROWS, Slice::new(1, of_scores.clone())).expand_dims(1);
         let column = arange(0..queries, Slice::new(0, of_scores.clone()));
 
-        let scores = || Accumulator::<f32>::zeros([ROWS, queries], of_scores.clone());
         let query = step.block * queries + column;
         let q_stage = tiles.of_q.consumer_wait(tiles.of_q.of_fill(step.fill));
         let (q_tile, sum_line) = q_stage.tiles;
-        let s = scores().mma(k_rows, q_tile.transpose());
+        let subtracted = |line: usize, scores: Accumulator<f32>| {
+            sum_line.subtracted(line, scores, queries, of_scores.clone())
+        };
+        let scores = || Accumulator::<f32>::zeros([ROWS, queries], of_scores.clone());
+        let s = subtracted(0, scores()).mma(k_rows, q_tile.transpose());
         let dout_stage = tiles
             .of_dout
             .consumer_wait(tiles.of_dout.of_fill(step.fill));
         let (dout_tile, delta_line) = dout_stage.tiles;
-        let dp = scores().mma(v_rows, dout_tile.transpose());
-        let load = |line: Smem<f32>| line.load(Slice::new(0, of_scores.clone())).expand_dims(0);
+        let dp = subtracted(1, scores()).mma(v_rows, dout_tile.transpose());
+        let load = |line: Lines| {
+            let numbers = line.load(Slice::new(0, of_scores.clone()));
+            numbers.map(|numbers| numbers.expand_dims(0))
+        };
         // Scores of many queries leave no registers for their sums, which are loaded when the scores are there.
         let early_sum = (!has_wide_steps(queries)).then(|| load(sum_line));
         let place = block

@@ -5,6 +5,7 @@
 use tilekit::prelude::*;
 
 use super::consumer::{At, Consumer, Sums};
+use super::lines::Lines;
 use super::part::{GROUPS, gradient_of_group, half_of_dq};
 use super::walk::Walk;
 use crate::attention::mainloop::problem::ROWS;
@@ -44,7 +45,10 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             .walk
             .keys()
             .place(block.at, member.head, query.expand_dims(1), key);
-        let load = |line: Smem<f32>| line.load(Slice::new(1, of_scores.clone())).expand_dims(1);
+        let load = |line: Lines| {
+            let numbers = line.load(Slice::new(1, of_scores.clone()));
+            numbers.map(|numbers| numbers.expand_dims(1))
+        };
         let sum = load(sum_line);
         let (p, slopes) = self.weights(at, place, s.wait_older_than(1), || sum);
         let signed = self.signed(p, [ROWS, mine.len()], at);

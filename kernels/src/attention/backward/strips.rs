@@ -1,15 +1,17 @@
 //! Strips of 64 queries: what the passes compute of them beside the main loop of attention backward, a warp at a time.
 
-use std::ops::Range;
-
 use tilekit::prelude::*;
 
+use super::lines::{LineOfBlock, LinesFrom, WIDTH};
 use super::part::{GROUPS, half_of_dq};
 use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
 
 /// Rows of O and of dO that are loaded at a time.
 pub(super) const ROWS_OF_WARP: usize = 32;
+
+/// Zeros that a copy writes, where sums of dQ have no buffer of their own.
+const ZEROS: usize = 1 << 11;
 
 /// Elements of 16 rows and 8 columns of dQ, which a consumer warp has.
 const TILE: usize = 16 * 8;
@@ -20,22 +22,34 @@ pub(super) struct Buffers<T> {
     /// Rows of O and of dO.
     rows: [Smem<T>; 2],
     rows_full: Mbarrier,
-    /// Half of a block of dQ, or the zeros of one: `[tiles, TILE]`, 8 columns of four warps after the other.
+    /// Half of a block of dQ: `[tiles, TILE]`, 8 columns of four warps after the other.
     sums: Smem<f32>,
     sums_full: Mbarrier,
+    /// Zeros, a part of a half of a block.
+    zeros: Smem<f32>,
 }
 
 impl<T: Element> Buffers<T> {
-    /// For blocks of `queries`.
+    /// For blocks of `queries`. Rows are read before dQ, and zeros are copied. So where shared memory is full (`share`), dQ comes into the buffer of rows; elsewhere the zeros are as many as its buffer holds.
     #[device]
-    pub(super) fn alloc([depth, values]: [usize; 2], queries: usize) -> Self {
-        let of_rows = |_| Smem::<T>::alloc([ROWS_OF_WARP, values], swizzle::<T>(values, 2));
+    pub(super) fn alloc([depth, values]: [usize; 2], queries: usize, share: bool) -> Self {
         let tiles = queries * depth / GROUPS / TILE;
+        let of_sums = [tiles, TILE];
+        let plain = Swizzled::plain([1, 0]);
+        let rows = Smem::<T>::alloc([2, ROWS_OF_WARP, values], swizzle::<T>(values, 2));
+        let (sums, zeros) = if share {
+            let zeros = Smem::<f32>::alloc([ZEROS], Swizzled::plain([0]));
+            (rows.reinterpret::<f32>(of_sums, plain), zeros)
+        } else {
+            let sums = Smem::<f32>::alloc(of_sums, plain);
+            (sums, sums.reshape([tiles * TILE]))
+        };
         Buffers {
-            rows: [0, 1].map(of_rows),
+            rows: [0, 1].map(|tensor: i32| rows.index(tensor)),
             rows_full: Mbarrier::alloc(1),
-            sums: Smem::<f32>::alloc([tiles, TILE], Swizzled::plain([1, 0])),
+            sums,
             sums_full: Mbarrier::alloc(1),
+            zeros,
         }
     }
 
@@ -67,8 +81,8 @@ pub(super) struct Strips<T> {
     pub(super) lse: Ptr<f32>,
     /// LSE of a head.
     pub(super) row_stride: Scalar<i32>,
-    /// LSE in base 2, and delta, of each row.
-    pub(super) lines: [Ptr<f32>; 2],
+    /// LSE and delta of each row.
+    pub(super) lines: LinesFrom,
     /// The accumulator of dQ.
     pub(super) sums: Ptr<f32>,
     /// Counters of halves of blocks of dQ, where terms are added in a fixed order.
@@ -95,12 +109,12 @@ impl<T: Float + MmaOperand<T, f32>> Strips<T> {
         half_of_dq(0, self.depths[0], self.block)[1].len()
     }
 
-    /// Fills the buffer of dQ with the zeros that [`begin`](Strips::begin) copies.
+    /// Fills the zeros that [`begin`](Strips::begin) copies.
     #[device]
     pub(super) fn clear(self, buffers: Buffers<T>) {
-        let of_warp = Blocked::new([1, 4], [1, 32], [1, 1], [1, 0]);
-        let tiles = ROWS * self.columns() / TILE;
-        buffers.sums.store(full([tiles, TILE], 0.0f32, of_warp));
+        let of_warp = Blocked::new([4], [32], [1], [0]);
+        let zeros = buffers.zeros.shape()[0] as usize;
+        buffers.zeros.store(full([zeros], 0.0f32, of_warp));
     }
 
     /// Writes row sums and zeros of the CTA's strip `index`. Bulk copies write the zeros.
@@ -145,46 +159,49 @@ impl<T: Float + MmaOperand<T, f32>> Strips<T> {
     /// Writes delta of part `part` of a strip's rows: the diagonal of dO · Oᵀ. By tensor cores it takes a tenth of the instructions, which gains 2 % at 2048 tokens with a causal mask, and nothing at others (bench/results/attention.md, "Passes beside the main loop").
     #[device]
     fn sum_rows(self, strip: Strip, part: usize, buffers: Buffers<T>) {
-        let [_, delta] = self.lines;
-        let delta = delta + (strip.number * ROWS + part * ROWS_OF_WARP);
+        let delta = self.line(strip, 1).after((part * ROWS_OF_WARP) as i32);
         let layout = Mma::new([1, 1], [16, 8]);
         // A product has 16 rows. Of twice as many columns at depth 128 it spills.
         let width = if self.depths[1] > 64 { 8 } else { 16 };
         let row = arange(0..16, Slice::new(1, layout.clone()));
         let column = arange(0..width, Slice::new(0, layout.clone())).expand_dims(0);
-        for first in (0..ROWS_OF_WARP).step_by(width) {
-            let start = first / 16 * 16;
+        let parts = 16 / width;
+        let [out, dout] = [width, 16].map(|rows| [ROWS_OF_WARP / rows, rows, self.depths[1]]);
+        let out = buffers.rows[0].reshape(out);
+        let dout = buffers.rows[1].reshape(dout);
+        // Unrolled, operands of dO that two products share would spill.
+        for number in range(0, (ROWS_OF_WARP / width) as i32) {
+            let (out, dout) = (out.index(number), dout.index(number / parts));
             let mut products = zeros([16, width], layout.clone());
             for depth in (0..self.depths[1]).step_by(16) {
-                let part = |tensor: usize, rows: Range<usize>| {
-                    let rows = buffers.rows[tensor].slice(0, rows);
-                    rows.slice(1, depth..depth + 16)
-                };
-                let dout = part(1, start..start + 16);
-                let out = part(0, first..first + width).transpose();
+                let [dout, out] = [dout, out].map(|rows| rows.slice(1, depth..depth + 16));
                 let dout = dout.load(DotOperand::new(0, layout.clone(), 2));
-                let out = out.load(DotOperand::new(1, layout.clone(), 2));
+                let out = out.transpose().load(DotOperand::new(1, layout.clone(), 2));
                 products = mma_v2(dout, out, products);
             }
-            let own = (first - start) as i32;
-            let is_own = row.expand_dims(1) == column + own;
+            let is_own = row.expand_dims(1) == column + number % parts * width;
             let sum = select(is_own, products, 0.0).sum(1);
-            let has_sum = (row >= own) & (row < own + width as i32);
-            delta.at(start as i32 + row).mask(has_sum).store(sum);
+            let sum = sum.reshape([parts, width]).sum(0);
+            delta.store(number * width + arange(0..width, sum.layout()), sum);
         }
     }
 
-    /// Writes LSE of a strip's rows in base 2.
+    /// Writes LSE of a strip's rows.
     #[device]
     fn write_sums(self, strip: Strip) {
-        let [log2_sum, _] = self.lines;
-        let row = arange(0..ROWS, Blocked::new([1], [32], [1], [0]));
+        let layout = Blocked::new([1, WIDTH as u32], [32, 1], [1, 1], [1, 0]);
+        let row = arange(0..ROWS, Slice::new(1, layout.clone()));
         let query = strip.first + row;
         let lse = self.lse.at(strip.line * self.row_stride + query);
         let lse = lse.mask(query < self.queries).other(f32::NEG_INFINITY);
-        let lse = lse.load();
-        let sum = select(lse > f32::NEG_INFINITY, lse * LOG2_E as f32, f32::INFINITY);
-        log2_sum.at(strip.number * ROWS + row).store(sum);
+        let line = self.line(strip, 0);
+        let sum = line.sum_of(lse.load(), self.scale);
+        line.store(row, sum);
+    }
+
+    /// Where a strip's rows of `line` lie.
+    fn line(self, strip: Strip, line: usize) -> LineOfBlock {
+        self.lines.from_row(line, strip.number * ROWS, self.block)
     }
 
     /// Issues the copies that write the zeros of a strip, and writes those of its counters.
@@ -197,7 +214,10 @@ impl<T: Float + MmaOperand<T, f32>> Strips<T> {
         }
         for half in 0..self.halves() {
             let to = self.sums_of(strip, half);
-            to.bulk(0).store(buffers.half());
+            let zeros = buffers.zeros.shape()[0] as usize;
+            for first in (0..ROWS * self.columns()).step_by(zeros) {
+                to.bulk(first as i64).store(buffers.zeros);
+            }
         }
     }
 

@@ -15,7 +15,9 @@ use crate::handles::handles;
 pub(super) type GradientHandles<T> = handles! {
     q k v dout dk dv: TensorMap<T>,
     dk_rows dv_rows: Ptr<T>,
-    log2_sum delta sums: Ptr<f32>,
+    log2_sum delta: Ptr<f32>,
+    parts: Ptr<bf16>,
+    sums: Ptr<f32>,
     turns: Ptr<i32>,
     out dout_rows: TensorMap<T>,
     lse: Ptr<f32>,
@@ -36,7 +38,9 @@ pub(super) type GradientHandles<T> = handles! {
 pub(super) type ListedHandles<T> = handles! {
     q k v dout dk dv: TensorMap<T>,
     dk_rows dv_rows: Ptr<T>,
-    log2_sum delta sums: Ptr<f32>,
+    log2_sum delta: Ptr<f32>,
+    parts: Ptr<bf16>,
+    sums: Ptr<f32>,
     turns starts partial blocks ranks: Ptr<i32>,
     data: Ptr<f32>,
     query_heads queries keys left right block_stride section lead: Scalar<i32>,
@@ -47,9 +51,12 @@ pub(super) type ListedHandles<T> = handles! {
 /// The parameters of `backward_begin`.
 pub(super) type BeginHandles<T> = handles! {
     out dout: Ptr<T>,
-    lse delta log2_sum sums: Ptr<f32>,
+    lse delta log2_sum: Ptr<f32>,
+    parts: Ptr<bf16>,
+    sums: Ptr<f32>,
     turns progress query_offsets: Ptr<i32>,
     queries is_ragged row_stride block_stride heads counts: Scalar<i32>,
+    scale: Scalar<f32>,
     out_strides dout_strides: [Scalar<i64>; 3],
 };
 

@@ -35,17 +35,17 @@ impl Payload for Terms {
 }
 
 impl Terms {
-    /// Of blocks of `queries`.
+    /// Of blocks of `queries`, of which there is one at a time where shared memory has more beside it: rows of the passes, or parts of LSE and delta.
     #[device]
     pub(super) fn alloc(
         depth: usize,
         queries: usize,
         is_ordered: bool,
-        has_passes: bool,
+        has_more: bool,
     ) -> Pipeline<Terms> {
         let stages = if is_ordered { ADDERS } else { 1 };
-        // Beyond depth 128, and beside rows of the passes, shared memory has no place for two.
-        let is_full = has_query_rows(depth) || has_passes;
+        // Beyond depth 128, shared memory has no place for two.
+        let is_full = has_query_rows(depth) || has_more;
         let buffers = if is_full { 1 } else { stages };
         let half = queries * depth / GROUPS;
         let terms = Terms {
