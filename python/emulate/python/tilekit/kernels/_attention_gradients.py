@@ -12,6 +12,8 @@ from ._gradients import GROUPS, plan
 from ._instances import Instances, addressable
 
 _BEGIN, _MAIN, _END = Instances("backward_begin"), Instances("backward"), Instances("backward_end")
+#: Elements of the parts of LSE and delta of a row.
+_PARTS = 16
 #: Further than any key is.
 _FAR = 1 << 29
 
@@ -30,16 +32,17 @@ def differentiate(
     rows = blocks * of.queries
     sums = query.new_empty(rows * depth, dtype=torch.float32)
     delta, log2_sum = (query.new_empty(rows, dtype=torch.float32) for _ in range(2))
+    parts = query.new_empty(rows * _PARTS, dtype=torch.bfloat16)
     turns = query.new_empty(1 + blocks * GROUPS, dtype=torch.int32)
     progress = query.new_empty(2 * batch * kv_heads, dtype=torch.int32)
     # What calls of concatenated sequences and of modified scores pass.
     offsets, data = query.new_empty(2, dtype=torch.int32), query.new_empty(1, dtype=torch.float32)
     begin(
-        out, dout, lse, delta, log2_sum, sums, turns, progress, offsets, tokens, 0, tokens, of.blocks, heads, progress.numel(), *_strides(out), *_strides(dout),
+        out, dout, lse, delta, log2_sum, parts, sums, turns, progress, offsets, tokens, 0, tokens, of.blocks, heads, progress.numel(), *_strides(out), *_strides(dout),
         grid=(of.blocks, *of.lines),
     )
     main(
-        query, key, value, dout, dkey, dvalue, dkey, dvalue, log2_sum, delta, sums, turns, out, dout, lse, dquery, progress, offsets, offsets, data,
+        query, key, value, dout, dkey, dvalue, dkey, dvalue, log2_sum, delta, parts, sums, turns, out, dout, lse, dquery, progress, offsets, offsets, data,
         heads // kv_heads, tokens, tokens, 0, _FAR, 0 if is_causal else _FAR, _FAR, of.blocks, of.section, of.lead, of.ahead, int(is_causal), tokens,
         scale * math.log2(math.e), 1.0, scale, *_strides(dkey)[1:], *_strides(dvalue)[1:], *_strides(dquery), 0, 0,
         grid=(of.key_blocks, kv_heads, batch), **_overlapping(main),
