@@ -38,7 +38,7 @@ def differentiate(
     # What calls of concatenated sequences and of modified scores pass.
     offsets, data = query.new_empty(2, dtype=torch.int32), query.new_empty(1, dtype=torch.float32)
     begin(
-        out, dout, lse, delta, log2_sum, parts, sums, turns, progress, offsets, tokens, 0, tokens, of.blocks, heads, progress.numel(), *_strides(out), *_strides(dout),
+        out, dout, lse, delta, log2_sum, parts, sums, turns, progress, offsets, tokens, 0, tokens, of.blocks, heads, progress.numel(), scale, *_strides(out), *_strides(dout),
         grid=(of.blocks, *of.lines),
     )
     main(
