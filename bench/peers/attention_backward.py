@@ -29,7 +29,7 @@ from manifest import launch_spec
 
 # Plans of launches, without the package around them, which needs compiled kernels.
 sys.path.append(str(Path(__file__).parents[2] / "python/emulate/python/tilekit/kernels"))
-from _gradients import GROUPS, plan
+from _attention_plan import GROUPS, plan
 
 SHAPES = tuple(map(Shape.of, ("128:16x16384", "128:64x4096", "128:128x2048", "64:32x16384", "64:128x4096", "96:16x16384", "192:16x16384", "256:8x16384", "256:32x4096")))
 # Elements of the parts of LSE and delta of a row.

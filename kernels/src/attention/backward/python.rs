@@ -1,4 +1,4 @@
-//! The plan of a call as the Python package has it (`python/emulate/python/tilekit/kernels/_gradients.py`), which launches the same kernels: it is that of a call here.
+//! The plan of a call as the Python package has it (`python/emulate/python/tilekit/kernels/_attention_plan.py`), which launches the same kernels: it is that of a call here.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::attention::plan::{Mask, Sizes};
 const SCRIPT: &str = "
 import sys
 sys.path.insert(0, sys.argv[1])
-from _gradients import plan
+from _attention_plan import plan
 for call in sys.argv[2:]:
     *sizes, depth, values, causal, ordered = map(int, call.split())
     of = plan(*sizes, (depth, values), bool(causal), bool(ordered))

@@ -8,7 +8,7 @@ import math
 
 import torch
 
-from ._gradients import GROUPS, plan
+from ._attention_plan import GROUPS, plan
 from ._instances import Instances, addressable
 
 _BEGIN, _MAIN, _END = Instances("backward_begin"), Instances("backward"), Instances("backward_end")
