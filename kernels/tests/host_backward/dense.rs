@@ -84,3 +84,29 @@ fn no_keys_give_a_gradient_of_zeros() {
     };
     check(&problem, &Options::default(), |_, _| true, scaled(64));
 }
+
+/// LSE is divided by the scale at depths 96 and 128; the first 30 queries see no key.
+#[test]
+fn rows_without_a_key_have_no_part_in_gradients_at_any_scale() {
+    for depth in [96, 128] {
+        for scale in [1e-30_f32, 0.25] {
+            let problem = Problem {
+                heads: 2,
+                kv_heads: 1,
+                queries: 70,
+                keys: 40,
+                depth,
+            };
+            let options = Options {
+                causal: true,
+                scale: Some(scale),
+                ..Options::default()
+            };
+            let factor = f64::from(scale);
+            let sees = |query: usize, key: usize| key + 30 <= query;
+            check(&problem, &options, sees, |product| {
+                (product * factor, factor)
+            });
+        }
+    }
+}

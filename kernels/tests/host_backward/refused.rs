@@ -94,6 +94,29 @@ fn places_that_do_not_fit_are_named() {
 }
 
 #[test]
+fn a_scale_by_which_no_sum_can_be_divided_is_named() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let buffer = Buffer::<bf16>::zeros(&device, 128).unwrap();
+    let lse = Buffer::<f32>::zeros(&device, 1).unwrap();
+    let x = buffer.view([1, 1, 1, 128]);
+    let upstream = Upstream {
+        out: &x,
+        lse: &lse,
+        dout: &x,
+    };
+    let options = Options {
+        scale: Some(1e-31),
+        ..Options::default()
+    };
+    let result = Attention::new(&device).backward(&stream, [&x, &x, &x], upstream, &options);
+    assert_eq!(
+        result.err().unwrap().to_string(),
+        "attention: `options.scale`: found 1e-31; expected 1e-30 or more, for gradients"
+    );
+}
+
+#[test]
 fn depths_that_are_not_built_are_named() {
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();

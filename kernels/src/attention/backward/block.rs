@@ -80,14 +80,9 @@ impl<T: Element> Tiles<T> {
         let ds = of_scores(STAGES);
         let p_stages = if divides_columns(depth) { STAGES } else { 1 };
         let p = has_query_rows(depth).then(|| of_scores(p_stages));
-        let of_dq = |_| {
-            Terms::alloc(
-                depth,
-                queries,
-                is_ordered,
-                has_passes || has_parts && depth > 96,
-            )
-        };
+        // At depth 96 there is room for the parts and two terms.
+        let has_more = has_passes || has_parts && depth > 96;
+        let of_dq = |_| Terms::alloc(depth, queries, is_ordered, has_more);
         let dq = has_adders(depth).then(|| [0, 1].map(of_dq));
         let turns = (is_ordered && dq.is_none()).then(|| [0, 1].map(|_| Turn::alloc()));
         let both = NamedBarrier::new(GROUPS * 128);

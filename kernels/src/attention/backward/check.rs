@@ -12,6 +12,9 @@ use crate::overlap::{Elements, Overlap};
 
 const GRADIENTS: [&str; 3] = ["dq", "dk", "dv"];
 
+/// The least factor of scores: LSE divided by it is finite, and what stands for the LSE of a row that sees no key makes its P 0 (`lines.rs`).
+const LEAST_SCALE: f32 = 1e-30;
+
 /// Checks a call for gradients; the error names the first invalid argument.
 pub(super) fn check_backward<T: Operand>(
     qkv: [&TensorView<'_, T>; 3],
@@ -21,6 +24,12 @@ pub(super) fn check_backward<T: Operand>(
 ) -> Result<Checked> {
     let Upstream { out, lse, dout } = upstream;
     let checked = check(qkv, out, lse, options)?;
+    expect(
+        checked.scale >= LEAST_SCALE,
+        "options.scale",
+        || format!("{:e}", checked.scale),
+        format!("{LEAST_SCALE:e} or more, for gradients"),
+    )?;
     let built = passes::<T>();
     check_built(checked.sizes.depths, built.iter().map(|row| row.depths))?;
     let like = |name: &'static str, view: &TensorView<'_, T>, of: &TensorView<'_, T>| {

@@ -11,6 +11,8 @@ from ._attention_gradients import differentiate
 from ._instances import Instances, addressable, typed
 
 _FORWARD = Instances("forward")
+#: As for gradients in kernels/src/attention/backward/check.rs.
+_LEAST_SCALE = 1e-30
 
 
 def scaled_dot_product_attention(
@@ -25,6 +27,8 @@ def scaled_dot_product_attention(
     query, key, value = typed("scaled_dot_product_attention", query, key, value)
     _check(query, key, value)
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if not _LEAST_SCALE <= scale < math.inf:
+        raise ValueError(f"scaled_dot_product_attention: scale is {scale}; it must be a finite number, {_LEAST_SCALE} or more")
     return _Attention.apply(query, key, value, is_causal, scale)
 
 
