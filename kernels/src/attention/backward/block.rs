@@ -11,6 +11,7 @@ use super::part::{
     GROUPS, divides_columns, has_adders, has_query_rows, stages_of_dout, swizzle_of_keys,
 };
 use super::sections::Sections;
+use super::steps::{Member, Step};
 use super::terms::Terms;
 use super::turns::Turn;
 use super::walk::Walk;
@@ -114,36 +115,15 @@ pub(super) struct Rows<T> {
 pub(super) struct Block<W: Walk> {
     pub(super) walk: W,
     pub(super) at: KeyBlock,
-    seen: W::Seen,
+    pub(super) seen: W::Seen,
     /// The index of the block in its head of K and V, and the head.
     pub(super) number: Scalar<i32>,
-    kv_head: Scalar<i32>,
+    pub(super) kv_head: Scalar<i32>,
     /// A ticket, and a counter for each half of a block of dQ.
     pub(super) turns: Ptr<i32>,
     pub(super) is_ordered: bool,
     /// Whether steps ascend in a fixed order, which is that of descending blocks of keys then. Masks of lists stand in front alone, so steps of lists descend.
     pub(super) ascends: Option<Scalar<bool>>,
-}
-
-/// A query head of a CTA's group.
-#[derive(Clone, Copy)]
-pub(super) struct Member<W: Walk> {
-    pub(super) head: Scalar<i32>,
-    /// The first of its blocks of queries among those of all heads.
-    pub(super) first_block: Scalar<i32>,
-    pub(super) of_walk: W::Head,
-}
-
-/// One step of a CTA: a block of queries.
-#[derive(Clone, Copy)]
-pub(super) struct Step {
-    /// The fill of the pipelines.
-    pub(super) fill: Scalar<i32>,
-    /// Its number in the order of the walk.
-    pub(super) number: Scalar<i32>,
-    /// The block of queries of the sequence, and among those of all heads.
-    pub(super) block: Scalar<i32>,
-    pub(super) row_block: Scalar<i32>,
 }
 
 impl<W: Walk> Block<W> {
@@ -195,85 +175,15 @@ impl<W: Walk> Block<W> {
         self.at.sequence * self.walk.keys().kv_heads + self.kv_head
     }
 
-    /// Query heads of the group.
-    pub(super) fn members(self) -> Scalar<i32> {
-        self.walk.keys().query_heads
-    }
-
     /// Queries of a block.
     pub(super) fn queries(self) -> usize {
         self.walk.keys().block[0]
-    }
-
-    /// Steps of a query head, from the first result up to the second.
-    #[device]
-    pub(super) fn steps(self, member: Member<W>) -> [Scalar<i32>; 2] {
-        self.walk.steps(member.of_walk)
     }
 
     /// The edges of warpgroup `group`.
     #[device]
     pub(super) fn edges(self, group: usize) -> W::Edges {
         self.walk.edges(self.at, self.seen, group)
-    }
-
-    /// The steps in which every query sees every key of a warpgroup.
-    #[device]
-    pub(super) fn unmasked(self, member: Member<W>, edges: W::Edges) -> [Scalar<i32>; 2] {
-        let [from, to] = self.walk.unmasked(edges, member.of_walk);
-        if self.is_ordered {
-            let [first, end] = self.steps(member);
-            [
-                self.in_direction(from, first + end - to),
-                self.in_direction(to, first + end - from),
-            ]
-        } else {
-            [from, to]
-        }
-    }
-
-    /// The number of a step in the order of the walk: steps are in descending order if their sums are ordered, but for heads that ascend.
-    #[device]
-    fn visited(self, member: Member<W>, number: Scalar<i32>) -> Scalar<i32> {
-        if self.is_ordered {
-            let [first, end] = self.steps(member);
-            self.in_direction(number, first + end - 1 - number)
-        } else {
-            number
-        }
-    }
-
-    /// The first number where steps ascend, else the second.
-    #[device]
-    fn in_direction(self, ascending: Scalar<i32>, descending: Scalar<i32>) -> Scalar<i32> {
-        match self.ascends {
-            Some(ascends) => select(ascends, ascending, descending),
-            None => descending,
-        }
-    }
-
-    /// Query head `member` of the group.
-    #[device]
-    pub(super) fn member(self, member: Scalar<i32>) -> Member<W> {
-        let head = self.kv_head * self.members() + member;
-        Member {
-            head,
-            first_block: self.walk.keys().first_block(self.at, head),
-            of_walk: self.walk.head(self.seen, member),
-        }
-    }
-
-    #[device]
-    pub(super) fn step(self, member: Member<W>, number: Scalar<i32>) -> Step {
-        let fill = self.walk.fills(member.of_walk) + number;
-        let number = self.visited(member, number);
-        let block = self.walk.block(member.of_walk, number);
-        Step {
-            fill,
-            number,
-            block,
-            row_block: member.first_block + block,
-        }
     }
 
     /// Whether the queries of a masked step see the keys, of which `place` has the positions.
@@ -298,44 +208,39 @@ impl<W: Walk> Block<W> {
             let tile = tile.index(0).reshape(map.block());
             map.load((at.batch, self.kv_head, token, 0), tile, tiles.keys_full);
         }
-        for member in range(0, self.members()) {
-            let member = self.member(member);
-            let [first, end] = self.steps(member);
-            for number in range(first, end) {
-                let step = self.step(member, number);
-                let token = at.starts[0] + step.block * self.queries();
-                let loads = [(tiles.of_q, q), (tiles.of_dout, dout)];
-                let load_tile = |(pipeline, map): Load<T>| {
-                    let stage = pipeline.producer_acquire(pipeline.of_fill(step.fill));
-                    let tile = stage.tiles.0.reshape(map.block());
-                    map.load((at.batch, member.head, token, 0), tile, stage.full);
-                    stage
-                };
-                let load_line = |at: usize, stage: Filling<(Smem<T>, Lines)>| {
-                    let to = stage.tiles.1;
-                    lines.load(at, step.row_block, self.queries(), to, stage.full);
-                    loads[at].0.commit(stage);
-                };
-                match beside {
-                    Some(beside) => {
-                        let stages = loads.map(load_tile);
-                        // Tiles are on their way when the numbers of their rows are waited for.
-                        if step.fill == 0 {
-                            beside.await_rows(self.head_of_all());
-                        }
-                        for (at, stage) in stages.into_iter().enumerate() {
-                            load_line(at, stage);
-                        }
+        self.each_step(|member, step| {
+            let token = at.starts[0] + step.block * self.queries();
+            let loads = [(tiles.of_q, q), (tiles.of_dout, dout)];
+            let load_tile = |(pipeline, map): Load<T>| {
+                let stage = pipeline.producer_acquire(pipeline.of_fill(step.fill));
+                let tile = stage.tiles.0.reshape(map.block());
+                map.load((at.batch, member.head, token, 0), tile, stage.full);
+                stage
+            };
+            let load_line = |at: usize, stage: Filling<(Smem<T>, Lines)>| {
+                let to = stage.tiles.1;
+                lines.load(at, step.row_block, self.queries(), to, stage.full);
+                loads[at].0.commit(stage);
+            };
+            match beside {
+                Some(beside) => {
+                    let stages = loads.map(load_tile);
+                    // Tiles are on their way when the numbers of their rows are waited for.
+                    if step.fill == 0 {
+                        beside.await_rows(self.head_of_all());
                     }
-                    // dO may have one stage, for which Q does not wait.
-                    None => {
-                        for (at, load) in loads.into_iter().enumerate() {
-                            load_line(at, load_tile(load));
-                        }
+                    for (at, stage) in stages.into_iter().enumerate() {
+                        load_line(at, stage);
+                    }
+                }
+                // dO may have one stage, for which Q does not wait.
+                None => {
+                    for (at, load) in loads.into_iter().enumerate() {
+                        load_line(at, load_tile(load));
                     }
                 }
             }
-        }
+        });
     }
 
     /// Stores a warpgroup's part of dK or dV, its keys and columns, from shared memory.

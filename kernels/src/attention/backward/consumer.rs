@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use tilekit::prelude::*;
 
-use super::block::{Block, Member, Step, Tiles};
+use super::block::{Block, Tiles};
 use super::part::{
     has_query_rows, has_wide_steps, in_order_of_threads, keys_of_group, part_of_gradient,
 };
+use super::steps::{Member, Neighbour, Step};
 use super::terms::acquire;
 use super::walk::Walk;
 use crate::attention::dropout::{Corner, Drops};
@@ -62,38 +63,104 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
     pub(super) fn gradients(self) -> Sums {
         let Consumer { block, tiles, .. } = self;
         let edges = block.edges(self.group);
-        // Several copies of a step that reads positions, or that waits for its turn by lists, spill: what they share takes registers in all. With dropout they are faster nevertheless.
-        let waits_by_lists = tiles.turns.is_some() && !W::HAS_TWO_EDGES;
-        let masks_all = (W::Modifier::READS_PLACE || waits_by_lists) && !W::Modifier::DROPS;
         tiles.keys_full.wait(0);
         let [depth, values] = self.depths;
         let mut sums = Sums {
             dk: self.zeros_of(depth),
             dv: self.zeros_of(values),
         };
-        for member in range(0, block.members()) {
-            let member = block.member(member);
-            let [first, end] = block.steps(member);
-            if masks_all {
-                for number in range(first, end) {
-                    sums = self.step(member, number, true, sums);
-                }
-            } else {
-                let [from, to] = block.unmasked(member, edges);
-                if W::HAS_TWO_EDGES || !block.is_ordered {
-                    for number in range(first, from) {
-                        sums = self.step(member, number, true, sums);
-                    }
-                }
-                for number in range(from, to) {
-                    sums = self.step(member, number, false, sums);
-                }
-                if W::HAS_TWO_EDGES || block.is_ordered {
-                    for number in range(to, end) {
-                        sums = self.step(member, number, true, sums);
-                    }
-                }
+        if block.interleaves() {
+            self.steps_of(None, edges, sums)
+        } else {
+            for member in range(0, block.members()) {
+                sums = self.steps_of(Some(block.member(member)), edges, sums);
             }
+            sums
+        }
+    }
+
+    /// All steps of a query head, or of all of them.
+    fn steps_of(self, only: Option<Member<W>>, edges: W::Edges, sums: Sums) -> Sums {
+        let block = self.block;
+        let member = only.unwrap_or_else(|| block.member(scalar(0)));
+        let [first, end] = block.steps(member);
+        // Several copies of a step that reads positions, or that waits for its turn by lists, spill: what they share takes registers in all. With dropout they are faster nevertheless.
+        let waits_by_lists = self.tiles.turns.is_some() && !W::HAS_TWO_EDGES;
+        let masks_all = (W::Modifier::READS_PLACE || waits_by_lists) && !W::Modifier::DROPS;
+        let parts = if masks_all {
+            vec![([first, end], true)]
+        } else {
+            let [from, to] = block.unmasked(member, edges);
+            let (in_front, behind) = (([first, from], true), ([to, end], true));
+            let has_front = W::HAS_TWO_EDGES || !block.is_ordered;
+            let has_back = W::HAS_TWO_EDGES || block.is_ordered;
+            let parts = [
+                has_front.then_some(in_front),
+                Some(([from, to], false)),
+                has_back.then_some(behind),
+            ];
+            parts.into_iter().flatten().collect()
+        };
+        parts
+            .into_iter()
+            .fold(sums, |sums, (numbers, is_masked)| match only {
+                Some(member) => self.of_head(member, numbers, is_masked, sums),
+                None => self.of_all_heads(first, numbers, is_masked, sums),
+            })
+    }
+
+    /// Steps of a query head, from one number up to another.
+    #[device]
+    fn of_head(
+        self,
+        member: Member<W>,
+        [from, to]: [Scalar<i32>; 2],
+        is_masked: bool,
+        sums: Sums,
+    ) -> Sums {
+        let mut sums = sums;
+        for number in range(from, to) {
+            let step = self.block.step(member, number);
+            sums = self.step(
+                At {
+                    member,
+                    step,
+                    is_masked,
+                },
+                sums,
+            );
+        }
+        sums
+    }
+
+    /// Steps of all query heads, from one number up to another, of which `first` is the first one.
+    #[device]
+    fn of_all_heads(
+        self,
+        first: Scalar<i32>,
+        [from, to]: [Scalar<i32>; 2],
+        is_masked: bool,
+        sums: Sums,
+    ) -> Sums {
+        let block = self.block;
+        let members = block.members();
+        let mut sums = sums;
+        let mut at = Neighbour {
+            member: scalar(0),
+            number: from,
+        };
+        for fill in range((from - first) * members, (to - first) * members) {
+            let member = block.member(at.member);
+            let step = block.step_of_fill(member, at.number, fill);
+            sums = self.step(
+                At {
+                    member,
+                    step,
+                    is_masked,
+                },
+                sums,
+            );
+            at = at.later(1, members);
         }
         sums
     }
@@ -112,12 +179,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
     }
 
     #[device]
-    fn step(self, member: Member<W>, number: Scalar<i32>, is_masked: bool, sums: Sums) -> Sums {
-        let at = At {
-            member,
-            step: self.block.step(member, number),
-            is_masked,
-        };
+    fn step(self, at: At<W>, sums: Sums) -> Sums {
         if has_query_rows(self.depths[0]) {
             self.step_by_queries(at, sums)
         } else {

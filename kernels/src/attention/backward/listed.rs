@@ -58,6 +58,7 @@ impl<M: Differentiable> Walk for Listed<M> {
     type Head = List;
 
     const HAS_TWO_EDGES: bool = false;
+    const SHARES_STEPS: bool = false;
 
     fn keys(self) -> KeyBlocks<M> {
         self.keys

@@ -23,6 +23,7 @@ mod python;
 mod sections;
 mod step_by_keys;
 mod step_by_queries;
+mod steps;
 mod strips;
 mod table;
 mod terms;

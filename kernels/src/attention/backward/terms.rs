@@ -2,8 +2,9 @@
 
 use tilekit::prelude::*;
 
-use super::block::{Block, Member, Step};
+use super::block::Block;
 use super::part::{ADDERS, GROUPS, has_query_rows};
+use super::steps::{Member, Step};
 use super::walk::Walk;
 
 /// A warpgroup's half of a block of dQ in the order of threads, `[buffers, elements]`. Where warps add it in turns, each has a stage's barriers, so that it sees all of their phases, and a buffer, or shares one
@@ -103,18 +104,13 @@ impl<W: Walk> Block<W> {
         sums: Ptr<f32>,
         elements: usize,
     ) {
-        for member in range(0, self.members()) {
-            let member = self.member(member);
-            let [first, end] = self.steps(member);
-            for number in range(first, end) {
-                let step = self.step(member, number);
-                let stage = terms.consumer_wait(terms.of_fill(step.fill));
-                let half_block = step.row_block * GROUPS + group;
-                add_half(stage.tiles, sums, half_block, elements);
-                tma_store_wait_read(0);
-                terms.consumer_release(stage);
-            }
-        }
+        self.each_step(|_, step| {
+            let stage = terms.consumer_wait(terms.of_fill(step.fill));
+            let half_block = step.row_block * GROUPS + group;
+            add_half(stage.tiles, sums, half_block, elements);
+            tma_store_wait_read(0);
+            terms.consumer_release(stage);
+        });
     }
 
     /// The same in the order of blocks of keys, of both warpgroups, in those steps that are the turn of warp `adder`: a term is added after those of all preceding blocks of keys, and counted when it has
@@ -127,30 +123,22 @@ impl<W: Walk> Block<W> {
         sums: Ptr<f32>,
         elements: usize,
     ) {
-        for member in range(0, self.members()) {
-            let member = self.member(member);
-            let [first, end] = self.steps(member);
-            // Fills of a head follow those of the one before.
-            let fill = self.walk.fills(member.of_walk) + first;
-            let first = first + (fill + adder) % ADDERS;
-            for number in range(first, end).step(ADDERS) {
-                let step = self.step(member, number);
-                let half_block = step.row_block * GROUPS;
-                self.await_turn(member, step, half_block);
-                let stages = [0, 1].map(|group: usize| {
-                    let terms = terms[group];
-                    let stage = terms.consumer_wait(terms.of_fill(step.fill));
-                    add_half(stage.tiles, sums, half_block + group, elements);
-                    stage
-                });
-                tma_store_wait_read(0);
-                for (group, stage) in stages.into_iter().enumerate() {
-                    terms[group].consumer_release(stage);
-                }
-                tma_store_wait(0);
-                self.pass_turn(half_block);
+        self.each_other_step(adder, |member, step| {
+            let half_block = step.row_block * GROUPS;
+            self.await_turn(member, step, half_block);
+            let stages = [0, 1].map(|group: usize| {
+                let terms = terms[group];
+                let stage = terms.consumer_wait(terms.of_fill(step.fill));
+                add_half(stage.tiles, sums, half_block + group, elements);
+                stage
+            });
+            tma_store_wait_read(0);
+            for (group, stage) in stages.into_iter().enumerate() {
+                terms[group].consumer_release(stage);
             }
-        }
+            tma_store_wait(0);
+            self.pass_turn(half_block);
+        });
     }
 }
 

@@ -44,17 +44,12 @@ impl<W: Walk> Block<W> {
     /// Waits for the turns of warpgroup `group`, and counts its additions.
     #[device]
     pub(super) fn keep_turns(self, group: usize, turn: Turn) {
-        for member in range(0, self.members()) {
-            let member = self.member(member);
-            let [first, end] = self.steps(member);
-            for number in range(first, end) {
-                let step = self.step(member, number);
-                let half_block = step.row_block * GROUPS + group;
-                self.await_turn(member, step, half_block);
-                turn.has_come.arrival().by(Arrivers::Warp).arrive();
-                turn.is_over.wait(step.fill & 1);
-                self.pass_turn(half_block);
-            }
-        }
+        self.each_step(|member, step| {
+            let half_block = step.row_block * GROUPS + group;
+            self.await_turn(member, step, half_block);
+            turn.has_come.arrival().by(Arrivers::Warp).arrive();
+            turn.is_over.wait(step.fill & 1);
+            self.pass_turn(half_block);
+        });
     }
 }

@@ -18,6 +18,9 @@ pub(super) trait Walk: Copy {
     /// Whether masked steps may stand in front of the others and behind them, and not in front alone.
     const HAS_TWO_EDGES: bool;
 
+    /// Whether all query heads of a group have the same steps.
+    const SHARES_STEPS: bool;
+
     fn keys(self) -> KeyBlocks<Self::Modifier>;
 
     /// That of block `number` of head `kv_head` of K and V.
@@ -29,7 +32,7 @@ pub(super) trait Walk: Copy {
     /// The steps of a query head, from the first result up to the second.
     fn steps(self, head: Self::Head) -> [Scalar<i32>; 2];
 
-    /// Steps of the query heads in front of this one, less the number of its first step.
+    /// Steps of the query heads in front of this one, less the number of its first step, where one head follows the other.
     fn fills(self, head: Self::Head) -> Scalar<i32>;
 
     /// The edges of warpgroup `group`.
@@ -63,6 +66,7 @@ impl<M: Differentiable> Walk for KeyBlocks<M> {
     type Head = (Seeing, Scalar<i32>);
 
     const HAS_TWO_EDGES: bool = true;
+    const SHARES_STEPS: bool = true;
 
     fn keys(self) -> KeyBlocks<M> {
         self
