@@ -55,6 +55,7 @@ pub mod precise_parts;
 pub mod repack;
 mod repack_cases;
 pub(crate) mod ring;
+mod same_lines;
 pub mod sparse;
 pub mod split_k;
 pub(crate) mod tiles;
