@@ -56,6 +56,8 @@ pub mod repack;
 mod repack_cases;
 pub(crate) mod ring;
 mod same_lines;
+mod settled;
+mod settled_cases;
 pub mod sparse;
 pub mod split_k;
 pub(crate) mod tiles;
