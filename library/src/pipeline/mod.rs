@@ -207,17 +207,6 @@ impl<P: Payload> Pipeline<P> {
         self.filling(at, full)
     }
 
-    /// A stage that was acquired before and is filled in parts: TMA loads of what follows the first part, which complete the same phase.
-    #[track_caller]
-    pub fn producer_resume(self, at: PipelineState) -> Filling<P::Stage> {
-        static_assert!(
-            self.parties.producers == Producers::Tma,
-            "a stage that is filled in parts is one whose bytes TMA loads complete"
-        );
-        let full = self.full.index(at.index());
-        self.filling(at, full)
-    }
-
     /// The same for bulk copies of `bytes` bytes into the stage, less than its size.
     #[track_caller]
     pub fn producer_acquire_bytes(
@@ -231,6 +220,17 @@ impl<P: Payload> Pipeline<P> {
         );
         let full = self.wait_empty(&at);
         full.expect(bytes);
+        self.filling(at, full)
+    }
+
+    /// A stage that was acquired before and is filled in parts: TMA loads of what follows the first part, which complete the same phase.
+    #[track_caller]
+    pub fn producer_resume(self, at: PipelineState) -> Filling<P::Stage> {
+        static_assert!(
+            self.parties.producers == Producers::Tma,
+            "a stage that is filled in parts is one whose bytes TMA loads complete"
+        );
+        let full = self.full.index(at.index());
         self.filling(at, full)
     }
 
