@@ -404,7 +404,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                         state = step(number, true, None, state);
                     }
                 }
-                let first = high.map_or(start + 1, |high| maximum(high, start + 1));
+                let first = high.unwrap_or_else(|| start + 1);
                 // Behind the masked blocks, since rows that see few keys of these, or none, may have low maxima until then.
                 let is_high = is_triple.then(|| state.softmax.is_high::<T>());
                 for number in range(first, low.unwrap_or(blocks.count)) {

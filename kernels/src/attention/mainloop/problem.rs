@@ -106,7 +106,7 @@ pub(in crate::attention) trait Problem<T: Element>: Copy {
     fn kept(self, _rows: Self::Rows, _first: Scalar<i32>, weights: Tensor<f32>) -> Tensor<f32> {
         weights
     }
-    /// How many of the first steps have no key that a row of warpgroup `group` sees, fewer than all; `None` where each has.
+    /// How many of the first steps have no key that a row of warpgroup `group` sees; `None` where each has one. The next one is masked, so [`edges`](Problem::edges) end behind it.
     fn unseen(self, _rows: Self::Rows, _blocks: Blocks, _group: usize) -> Option<Scalar<i32>> {
         None
     }
