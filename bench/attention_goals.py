@@ -3,7 +3,7 @@
 
     python3 bench/attention_goals.py    writes the tables of bench/results/attention.md, "Goals, and which are met"
 
-Rows of forward, backward and e4m3 are the samples of bench/results/attention.jsonl, of an H100, a ratio the median over the rounds of the peer's time over ours. Kinds that have no samples there
+Rows of forward, backward and e4m3 are the samples of bench/results/attention_h200.jsonl, a ratio the median over the rounds of the peer's time over ours. Kinds that have no samples there
 are read from tables of attention.md, by their headings. The cost model is time = F of each tile + b of each of its blocks, on 132 SMs, in cycles at 1.65 GHz: least squares of
 relative errors over the lengths that were recorded.
 """
@@ -22,7 +22,7 @@ MODES = ("single_us", "back_to_back_us")
 def samples():
     """Times of each contestant of a case, the newest record of each."""
     found = {}
-    for line in (RESULTS / "attention.jsonl").read_text().splitlines():
+    for line in (RESULTS / "attention_h200.jsonl").read_text().splitlines():
         event = json.loads(line)
         found.setdefault(event["case"], {})[event["contestant"].split(" ")[0]] = [event[mode] for mode in MODES]
     return found

@@ -183,6 +183,39 @@ fn options_are_applied_to_results_that_lie_in_any_way() {
     }
 }
 
+/// In rows, in rows that begin anywhere, and where C lies in columns, so that its transpose is computed.
+#[test]
+fn settled_operands_change_no_result() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    for (m, n, k, strides) in [
+        (16, 136, 1096, [136, 1]),
+        (17, 9, 31, [9, 1]),
+        (136, 72, 200, [1, 136]),
+    ] {
+        let (a, b) = (bf16s(&device, m * k, 1), bf16s(&device, k * n, 2));
+        let (x, y) = (back(&a), back(&b));
+        let term = |i: usize, j: usize, l: usize| x[i * k + l] * y[j * k + l];
+        for are_settled in [[true, false], [false, true], [true, true]] {
+            let c = bf16s(&device, m * n, 3);
+            let options = Options {
+                are_settled,
+                ..Options::default()
+            };
+            let into = c.view([m, n]).with_strides(strides);
+            let (a, b) = (a.view([m, k]), b.view([k, n]).with_strides([1, k]));
+            products.call(&stream, &a, &b, &into, &options).unwrap();
+            let found = back(&c);
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let want: f64 = (0..k).map(|l| term(i, j, l)).sum();
+                let found = found[i * strides[0] + j * strides[1]];
+                let error = (found - want).abs();
+                assert!(error <= want.abs() * 4e-3, "{i}, {j}: {found}, not {want}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_closure_sees_the_place_of_results_that_lie_column_by_column() {
     let device = Device::emulator();

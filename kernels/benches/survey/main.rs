@@ -11,6 +11,7 @@
 //! Beside it run the first three candidates of cublasLt's heuristic, interleaved in one process, and with `--beside N` as many of the instances that the model says are the fastest.
 //! Every element of each of our results is compared with cublasLt's of f32 results, and what follows the result in memory with what was there before. `--seconds N` begins no shape after that time.
 //! With `--cublas`, `cublasGemmEx` runs beside the candidates, and ratios are to the fastest of all.
+//! With `--settled b` B is loaded before the launch in front has ended, as weights may be, with `--settled ab` A too.
 //! Options: `--type`, `--shapes`, `--from` (the first shape), `--seed` (of other shapes), `--only`, `--beside`, `--samples` (single launches), `--rounds`, `--slice-ms`, `--seconds`, `--json`.
 //!
 //! Each row has the plan, medians in µs single and back to back, cublasLt's best candidate for each of them, its time over ours, half of what lies between the quartiles of ours, and the rate at which
@@ -61,7 +62,7 @@ fn survey<T: Operand + ResultOf<T> + Standard>(device: &Device, options: &Option
     let shapes = options.shapes();
     let dispatched = Products::new(device);
     let others = of_each_instance(device, &shapes, options);
-    let pool = Pool::<T>::new(device, &shapes);
+    let pool = Pool::<T>::new(device, &shapes, options.are_settled);
     println!("ready after {:.0} s", start.elapsed().as_secs_f64());
     let mut summary = Summary::default();
     for shape in &shapes {

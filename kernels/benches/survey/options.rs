@@ -18,6 +18,8 @@ pub(crate) struct Options {
     only: Vec<[usize; 3]>,
     /// Plans that are timed beside the chosen one.
     pub(crate) beside: usize,
+    /// Which of A and B are settled.
+    pub(crate) are_settled: [bool; 2],
     pub(crate) samples: usize,
     pub(crate) rounds: usize,
     pub(crate) slice: Duration,
@@ -53,6 +55,11 @@ impl Options {
             let size = extents.try_into();
             size.unwrap_or_else(|_| panic!("--only {text}: sizes are like 1000x512x64"))
         };
+        let settled = after("--settled").unwrap_or_default();
+        assert!(
+            ["", "a", "b", "ab"].contains(&settled),
+            "--settled {settled}: a, b or ab"
+        );
         let only = after("--only").map(|text| text.split(',').map(size).collect());
         Options {
             is_f16: of_type == "f16",
@@ -62,6 +69,7 @@ impl Options {
             seed: number("--seed", 0),
             only: only.unwrap_or_default(),
             beside: number("--beside", 0),
+            are_settled: ['a', 'b'].map(|operand| settled.contains(operand)),
             samples: number("--samples", 7),
             rounds: number("--rounds", 5),
             slice: Duration::from_millis(number("--slice-ms", 6) as u64),

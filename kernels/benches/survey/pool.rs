@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 use tilekit::{Compiler, CublasHandle, LoadedKernel, LtProduct};
-use tilekit_kernels::products::{Error, Operand, Products, ResultOf};
+use tilekit_kernels::products::{Error, Operand, Options, Products, ResultOf};
 
 use crate::normal::normal;
 use crate::shapes::Shape;
@@ -87,6 +87,7 @@ pub(crate) struct Pool<T> {
     found: Buffer<i32>,
     square: Buffer<f32>,
     differences: LoadedKernel<Handles<T>>,
+    are_settled: [bool; 2],
 }
 
 /// The places of a shape's matrices: copy `i` of each begins at `i` times its pitch.
@@ -117,7 +118,7 @@ impl Places {
 }
 
 impl<T: Operand + ResultOf<T> + Standard> Pool<T> {
-    pub(crate) fn new(device: &Device, shapes: &[Shape]) -> Self {
+    pub(crate) fn new(device: &Device, shapes: &[Shape], are_settled: [bool; 2]) -> Self {
         let most = |of: usize| {
             let lengths = shapes.iter().map(|shape| {
                 let places = Places::of(shape.size);
@@ -137,6 +138,7 @@ impl<T: Operand + ResultOf<T> + Standard> Pool<T> {
             found: Buffer::zeros(device, 1).unwrap(),
             square: Buffer::zeros(device, 1).unwrap(),
             differences: differences.load(device).unwrap(),
+            are_settled,
         }
     }
 
@@ -152,7 +154,11 @@ impl<T: Operand + ResultOf<T> + Standard> Pool<T> {
         let a = of_a.view([m, k]).with_offset(a);
         let b = of_b.view([k, n]).with_strides([1, k]).with_offset(b);
         let c = self.c.view([m, n]).with_offset(c);
-        let done = products.multiply_into(&self.stream, &a, &b, &c);
+        let options = Options {
+            are_settled: self.are_settled,
+            ..Options::default()
+        };
+        let done = products.call(&self.stream, &a, &b, &c, &options);
         done.map_err(|error| match error {
             Error::Runtime(error) => error,
             Error::Argument { .. } => panic!("{error}"),

@@ -241,6 +241,7 @@ impl Checked {
             Side {
                 is_batched: self.kind != Kind::Gather,
                 is_mn_major: a.is_mn_major && self.is_even(),
+                is_settled: false,
             },
             b,
         ]

@@ -15,6 +15,7 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
     let sides = ["along_m", "along_n"].map(|name| Side {
         is_mn_major: case.size(name) == 1,
         is_batched: false,
+        is_settled: false,
     });
     let shape = |rows: usize, side: Side| {
         if side.is_mn_major {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{Buffer, Compiler, Device, LoadedKernel};
 
-use super::check::{Call, CallPlan, Taken, View};
+use super::check::{Call, CallPlan, View};
 use super::cluster_tiles::cluster_tiles;
 use super::dense::dense;
 use super::dispatch::{Choice, Dispatch};
@@ -281,7 +281,7 @@ impl Products {
                 Precision::Tf32 => T::loaded(factor),
                 Precision::Tf32x3 => factor,
             }),
-            sides: call.taken.map(Taken::side),
+            sides: call.sides(options.are_settled),
             result: (result.view(c.source()), result.place),
             data: EpilogueArguments {
                 source: (source.view(own_source), source.place),
@@ -361,6 +361,7 @@ impl Products {
             Instance::Cluster(tile) => {
                 let tile = tile.fitted_beside(epilogue.is_plain(), size_of::<T>());
                 let form = launch.form(tile, epilogue);
+                let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(cluster_tiles::<T, O, E>, form).compile(&self.compiler);
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<ClusterHandles<T, O>>((types, which), load)?;

@@ -22,6 +22,7 @@ impl Lies {
         sides: [Side {
             is_mn_major: false,
             is_batched: false,
+            is_settled: false,
         }; 2],
         batches: 1,
     };

@@ -191,7 +191,9 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             }
             Instance::Cluster(tile) => {
                 let (x, y, rows, columns) = exchanged(tile.turned);
-                let kernel = fixed(cluster_tiles::<T, O, E>, Form::new(tile, epilogue));
+                let form = self.form(tile, epilogue);
+                let form = if tile.turned { form.turned() } else { form };
+                let kernel = fixed(cluster_tiles::<T, O, E>, form);
                 let arguments = (x, y, c, pitch, rows, columns, k, data);
                 Self::begin(case, plan, role, kernel, arguments)
             }

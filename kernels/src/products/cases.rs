@@ -150,6 +150,7 @@ fn majors<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
     let sides = ["along_m", "along_n"].map(|name| Side {
         is_mn_major: case.size(name) == 1,
         is_batched: false,
+        is_settled: false,
     });
     plain::<T, O>(case, Lies { sides, batches: 1 })
 }
@@ -203,6 +204,7 @@ fn product_batched_bf16(case: &mut Case) -> CaseResult {
     let side = |batched: &str, along: &str| Side {
         is_mn_major: case.size(along) == 1,
         is_batched: case.size(batched) == 1,
+        is_settled: false,
     };
     let lies = Lies {
         sides: [side("a_batched", "along_m"), side("b_batched", "along_n")],

@@ -71,6 +71,7 @@ impl Taken {
         let side = |is_mn_major| Side {
             is_mn_major,
             is_batched: matrix.is_batched(),
+            is_settled: false,
         };
         let turned = || matrix.transposed().in_rows(element_bytes);
         match matrix.in_rows(element_bytes) {
@@ -133,6 +134,7 @@ impl LooseCall {
             let side = |is_mn_major| Side {
                 is_mn_major,
                 is_batched: matrix.is_batched(),
+                is_settled: false,
             };
             let in_rows = matrix.in_any_rows().map(|place| (place, side(false)));
             let in_columns = || Some((matrix.transposed().in_any_rows()?, side(true)));
@@ -153,6 +155,20 @@ impl LooseCall {
 }
 
 impl Call {
+    /// How X and Y lie, of which A and B are settled or not. What is copied, a launch in front writes.
+    pub(super) fn sides(&self, are_settled: [bool; 2]) -> [Side; 2] {
+        let [a, b] = are_settled;
+        let are_settled = if self.is_transposed { [b, a] } else { [a, b] };
+        [0, 1].map(|side| {
+            let (taken, is_settled) = (self.taken[side], are_settled[side]);
+            let is_settled = is_settled && matches!(taken, Taken::InPlace(..));
+            Side {
+                is_settled,
+                ..taken.side()
+            }
+        })
+    }
+
     /// `turns` says that the transpose may be computed instead.
     pub(super) fn check<T: Operand, O: ResultOf<T>>(
         [a, b]: [&View<'_, T>; 2],

@@ -10,6 +10,7 @@ use super::ending::{Ending, adders, part_of_tile};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, depth, unit};
 use super::form::{Form, inside};
+use super::settled::{are_settled, load_steps};
 
 /// A tile of [`cluster_tiles`]: `[groups * 64, columns]`, beside others of its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -210,36 +211,28 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             // The producers of all CTAs wait for all stages before they end.
             pipeline.consumer_release_when(steps > part, before);
         }
+        if are_settled(form.sides) {
+            // What it writes, launches in front may read or write.
+            launch_wait();
+        }
         ending.store(exchange, group, [row + first, column], sums);
     };
     let load = || {
-        launch_wait();
         // Ranks of a row of the cluster are neighbours, and those of a column `along_columns` apart; tiles of one part follow those of another.
         let of_row = scalar((1 << along_columns) - 1) << (cta_row * along_columns);
         let below = (0..along_rows).fold(0, |all, row| all | 1 << (row * along_columns));
         let of_column = scalar(below) << cta_column;
         let [of_row, of_column] = [of_row, of_column].map(|mask| mask << (part * tile.tiles()));
-        let mut at = pipeline.start();
-        for step in own_steps() {
-            let stage = pipeline.producer_acquire(at);
-            let (of_x, of_y) = stage.tiles;
-            let full = stage.full;
-            load_share(
-                (x, of_x),
-                (along_columns, cta_column, of_row),
-                [row, step],
-                m,
-                full,
-            );
-            load_share(
-                (y, of_y),
-                (along_rows, cta_row, of_column),
-                [column, step],
-                n,
-                full,
-            );
-            at = pipeline.commit(stage).advance();
-        }
+        let load_x = |step, stage: &Filling<(Smem<T>, Smem<T>)>| {
+            let shares = (along_columns, cta_column, of_row);
+            load_share((x, stage.tiles.0), shares, [row, step], m, stage.full);
+        };
+        let load_y = |step, stage: &Filling<(Smem<T>, Smem<T>)>| {
+            let shares = (along_rows, cta_row, of_column);
+            load_share((y, stage.tiles.1), shares, [column, step], n, stage.full);
+        };
+        let own = (part, steps, tile.parts);
+        let at = load_steps((pipeline, tile.stages), form.sides, own, [&load_x, &load_y]);
         if tile.tiles() > 1 {
             pipeline.producer_tail(at); // mutate: equivalent(mbarrier.wait): warps release stages in their order, so that the wait for the last stage suffices here
         }

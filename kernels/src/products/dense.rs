@@ -11,6 +11,7 @@ use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of};
 use super::ring::Ring;
+use super::settled::are_settled;
 
 /// CTAs of the clusters of instances by pairs.
 pub(super) const PAIR: usize = 2;
@@ -205,6 +206,10 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         }
     };
     let store = |part: usize| {
+        if are_settled(form.sides) {
+            // What it writes, launches in front may read or write.
+            launch_wait();
+        }
         let mut turn = epilogue.start();
         for number in tiles.of_program() {
             let [batch, row, column] = tiles.place(number);
@@ -217,7 +222,9 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         }
     };
     let load = || {
-        launch_wait();
+        if !are_settled(form.sides) {
+            launch_wait();
+        }
         let mut at = ring.pipeline.start();
         for number in tiles.of_program() {
             let [batch, row, column] = tiles.place(number);

@@ -1,7 +1,7 @@
 //! Which instance computes a product: the one that was measured to be the fastest at its size, or near it, or the model's.
 //!
 //! Records are made by `cargo tilekit tune` and name the kind of GPU for which they hold. Where a size has none of its own kind, one of another kind with as many multiprocessors is still better than the model: the
-//! fastest instance of an H100 has 0.995 of the speed of the fastest one on an H200, and the model's choice 0.98 (`bench/results/products.md`). The choice depends on the need, the records and the model, and on nothing else.
+//! fastest instance of an H100 has 0.995 of the speed of the fastest one on an H200, and the model's choice 0.98 (`bench/results/products.md`), unless the model contradicts. The choice depends on the need, the records and the model, and on nothing else.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::{Device, Tuned};
 
 use super::instances::{INSTANCES, Instance};
-use super::nearby::{Near, nearby};
+use super::nearby::{Near, is_confirmed_elsewhere, nearby};
 use super::need::Need;
 use super::options::Precision;
 use super::plan::Plan;
@@ -23,7 +23,7 @@ const RECORDS: [&str; 1] = [include_str!("records/h200.jsonl")];
 pub enum Why {
     /// It was the fastest when this size was tuned.
     Tuned,
-    /// It was the fastest when this size was tuned on another kind of GPU with as many multiprocessors.
+    /// It was the fastest when this size was tuned on another kind of GPU with as many multiprocessors, and the model does not contradict.
     TunedElsewhere,
     /// It was the fastest at this M, N and K nearby, and the model does not contradict.
     TunedNear([usize; 3]),
@@ -213,25 +213,31 @@ impl Dispatch {
             };
         }
         let class = Class::of(need);
-        if need.batches == 1 {
-            let size = (class, need.size);
-            let known = self.set.get(&size).or_else(|| self.exact.get(&size));
-            let of_kind = known.map(|&instance| (instance, Why::Tuned));
-            let elsewhere = self.elsewhere.get(&size);
-            let known = of_kind.or(elsewhere.map(|&instance| (instance, Why::TunedElsewhere)));
-            let planned =
-                known.and_then(|(instance, why)| Some((Plan::able(instance, need)?, why)));
-            if let Some((plan, why)) = planned {
-                return Choice { plan, why };
-            }
+        let size = (class, need.size);
+        let is_one = need.batches == 1;
+        let of_kind = self.set.get(&size).or_else(|| self.exact.get(&size));
+        let of_kind = of_kind.filter(|_| is_one);
+        if let Some(plan) = of_kind.and_then(|&instance| Plan::able(instance, need)) {
+            return Choice {
+                plan,
+                why: Why::Tuned,
+            };
         }
         let best = Plan::best(need);
+        let elsewhere = self.elsewhere.get(&size).filter(|_| is_one);
+        let elsewhere = elsewhere.and_then(|&instance| Plan::able(instance, need));
+        if let Some(plan) = elsewhere.filter(|plan| is_confirmed_elsewhere(plan, &best)) {
+            return Choice {
+                plan,
+                why: Why::TunedElsewhere,
+            };
+        }
         // The model knows what copies take, and confirms a record without them or does not.
         let mapped = Class {
             is_loose: false,
             ..class
         };
-        let near = self.near.get(&mapped).filter(|_| need.batches == 1);
+        let near = self.near.get(&mapped).filter(|_| is_one);
         let near = near.and_then(|near| nearby(near, need, &best));
         near.unwrap_or(Choice {
             plan: best,
@@ -387,6 +393,11 @@ mod tests {
             (of_h200.plan, Why::TunedElsewhere)
         );
         check(&dispatch, [1000, 1000, 1064], "; fastest by the model");
+        // The model puts 64x16 by one CTA far behind.
+        let far = entry_of(&tuned([1000, 1000, 1000], "64x16 by 1 CTAs along K"));
+        let (class, size, instance) = far.expect("a record");
+        dispatch.elsewhere.insert((class, size), instance);
+        assert_eq!(dispatch.choose(&need).why, Why::Model);
         let of_fewer = Dispatch::of_gpu("G", 78).choose(&need);
         assert_eq!(of_fewer.why, Why::Model);
         assert!(dispatch.add(&tuned([1000, 1000, 1000], "192x192")));

@@ -129,6 +129,7 @@ fn product_batched_source(case: &mut Case) -> CaseResult {
     let batched = Side {
         is_mn_major: false,
         is_batched: true,
+        is_settled: false,
     };
     let lies = Lies {
         sides: [batched; 2],

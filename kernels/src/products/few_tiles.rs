@@ -9,6 +9,7 @@ use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::form::{Form, Side, Source};
 use super::ring::Ring;
+use super::settled::{are_settled, load_steps};
 
 /// A tile of [`few_tiles`]: `[groups * 64, columns]`, of `ctas` CTAs along K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,15 +160,22 @@ pub(crate) fn multiply_tile<T: Operand, O: ResultOf<T>, E: Finish<O>>(
             let done = std::mem::replace(&mut before, held);
             pipeline.consumer_release_when(step >= ctas, done);
         }
+        if are_settled(sides) {
+            // What it writes, launches in front may read or write.
+            launch_wait();
+        }
         ending.store(exchange, group, [row + first, column], acc.wait_all());
     };
     let load = || {
-        launch_wait();
-        let mut at = pipeline.start();
-        for step in range(rank, steps).step(ctas) {
-            let batch = ending.batch;
-            at = ring.load(at, || [[batch, row, step], [batch, column, step]]);
-        }
+        let load_x = |step, stage: &Filling<(Smem<T>, Smem<T>)>| {
+            x.load([ending.batch, row, step], stage.tiles.0, stage.full);
+        };
+        let load_y = |step, stage: &Filling<(Smem<T>, Smem<T>)>| {
+            y.load([ending.batch, column, step], stage.tiles.1, stage.full);
+        };
+        let own = (rank, steps, ctas);
+        let at = load_steps((pipeline, stages), sides, own, [&load_x, &load_y]);
+        ring.end(at);
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
     warp_specialize()

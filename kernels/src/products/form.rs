@@ -7,13 +7,15 @@ use tilekit::prelude::*;
 
 use super::factor::depth;
 
-/// How an operand lies in memory.
+/// How an operand lies in memory, and whether launches in front write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Side {
     /// Elements follow each other along M or N, and not along K. For elements of 16 bits.
     pub is_mn_major: bool,
     /// There is one for each product of a batch, and not one for all.
     pub is_batched: bool,
+    /// No launch that may be unfinished writes it: it is loaded before those in front have ended.
+    pub is_settled: bool,
 }
 
 /// What a kernel is compiled for.
@@ -91,6 +93,8 @@ impl<I: fmt::Display, E: super::epilogue::Named> fmt::Display for Form<I, E> {
             ("a_batched", a.is_batched),
             ("b_batched", b.is_batched),
             ("batched", self.is_batched),
+            ("a_settled", a.is_settled),
+            ("b_settled", b.is_settled),
         ] {
             if is_so {
                 write!(f, "+{name}")?;

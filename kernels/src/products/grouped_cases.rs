@@ -87,6 +87,7 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
         let of_b = Side {
             is_mn_major: false,
             is_batched: true,
+            is_settled: false,
         };
         let form = Form {
             sides: [Side::default(), of_b],

@@ -9,6 +9,7 @@ use super::factor::{Operand, ResultOf, depth};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of};
 use super::ring::Ring;
+use super::settled::{are_settled, load_steps};
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z. By clusters
 /// of several CTAs it is of one product, of B along K, and their number divides that of programs along M. Results have
@@ -81,8 +82,8 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             // The producers of both CTAs wait for all stages before they end.
             pipeline.consumer_release_when(steps > 0, before);
         }
-        if !form.epilogue.is_plain() {
-            // What it reads may be of the launch before.
+        if !form.epilogue.is_plain() || are_settled(form.sides) {
+            // What it reads may be of the launch before, and what it writes such a launch may read.
             launch_wait();
         }
         // The oldest stages are the first that all warpgroups have released: one for the results of each.
@@ -110,11 +111,14 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         tma_store_wait_read(0);
     };
     let load = || {
-        launch_wait();
-        let mut at = pipeline.start();
-        for step in range(0, steps) {
-            at = ring.load(at, || [[batch, row, step], [batch, column, step]]);
-        }
+        let load_a = |step, stage: &Filling<(Smem<T>, Smem<T>)>| {
+            a.load([batch, row, step], stage.tiles.0, stage.full);
+        };
+        let load_b = |step, stage: &Filling<(Smem<T>, Smem<T>)>| {
+            b.load([batch, column, step], stage.tiles.1, stage.full);
+        };
+        let all = (scalar(0), steps, 1);
+        let at = load_steps((pipeline, stages), form.sides, all, [&load_a, &load_b]);
         ring.end(at);
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.

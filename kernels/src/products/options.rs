@@ -35,6 +35,9 @@ pub struct Options<'a, O> {
     pub activation: Activation,
     /// How exactly f32 is multiplied. Other types have no choice, and neither have products of groups.
     pub precision: Precision,
+    /// Whether A and B are written by no launch that may be unfinished when this one begins: weights, say. They are then loaded while launches in front end, by the kernels that can; without, nothing is read before
+    /// those have ended. Where a launch in front writes such a matrix after all, its numbers of before may be read.
+    pub are_settled: [bool; 2],
 }
 
 impl<O> Default for Options<'_, O> {
@@ -48,6 +51,7 @@ impl<O> Default for Options<'_, O> {
             bias: None,
             activation: Activation::None,
             precision: Precision::Tf32,
+            are_settled: [false; 2],
         }
     }
 }

@@ -11,6 +11,7 @@ use super::instances::{INSTANCES, Instance};
 use super::loose_times::{any_microseconds, copied_microseconds, copy_microseconds};
 use super::need::Need;
 use super::precise::PreciseTile;
+use super::same_lines;
 use super::split_k::SplitTile;
 pub(crate) use super::times::{clock, resident, step_cycles, together};
 use super::times::{
@@ -32,7 +33,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of an instance, which is fitted to what is needed.
     pub fn of(instance: Instance, need: &Need) -> Plan {
-        let plan = Plan::of_maps(instance, need);
+        let plan = same_lines::beside_others(Plan::of_maps(instance, need), need);
         match instance {
             Instance::Any(_) | Instance::Copied(_) => plan,
             _ => {
@@ -45,7 +46,7 @@ impl Plan {
         }
     }
 
-    /// The same without the time of copies.
+    /// The same without the time of copies, and of lines that several CTAs ask for.
     fn of_maps(instance: Instance, need: &Need) -> Plan {
         let [m, n, _] = need.size;
         match instance {

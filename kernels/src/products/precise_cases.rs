@@ -70,6 +70,7 @@ fn product_tf32x3_batched(case: &mut Case) -> CaseResult {
     let side = |batched: &str| Side {
         is_mn_major: false,
         is_batched: case.size(batched) == 1,
+        is_settled: false,
     };
     let lies = Lies {
         sides: [side("a_batched"), side("b_batched")],

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use super::cluster_tiles::ClusterTile;
 use super::division::Division;
+use super::ending::adders;
 use super::factor::{INSTRUCTION_ROWS, MULTIPROCESSORS, STAGE_BYTES, UNIT_BYTES};
 use super::few_tiles::FewTile;
 use super::need::Need;
@@ -247,6 +248,12 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
     let bytes = moved_bytes(Stores::Direct, need);
     let memory = memory_microseconds(bytes, (l2_bytes, L2_OF_FEW), need) + exchange / 1.9e3;
     let time = together(cycles / 1.9e3, memory);
+    // Of 64x16 by eight CTAs two add what all have multiplied, and the others wait for them.
+    let time = if ctas > 2 * adders(columns, ctas) {
+        time + 0.2
+    } else {
+        time
+    };
     // Rings of three stages took so much longer than that.
     let time = if stages <= 3 { 1.211 * time } else { time };
     let [m, n, _] = need.size;

@@ -42,6 +42,7 @@ fn tuned_major_bf16(case: &mut Case) -> CaseResult {
     let sides = ["along_m", "along_n"].map(|name| Side {
         is_mn_major: case.size(name) == 1,
         is_batched: false,
+        is_settled: false,
     });
     tuned::<bf16, bf16>(case, Lies { sides, batches: 1 })
 }

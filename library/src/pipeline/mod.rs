@@ -223,6 +223,17 @@ impl<P: Payload> Pipeline<P> {
         self.filling(at, full)
     }
 
+    /// A stage that was acquired before and is filled in parts: TMA loads of what follows the first part, which complete the same phase.
+    #[track_caller]
+    pub fn producer_resume(self, at: PipelineState) -> Filling<P::Stage> {
+        static_assert!(
+            self.parties.producers == Producers::Tma,
+            "a stage that is filled in parts is one whose bytes TMA loads complete"
+        );
+        let full = self.full.index(at.index());
+        self.filling(at, full)
+    }
+
     /// Signals that a stage is filled: the stores, copies or loads into it so far complete its phase.
     #[track_caller]
     pub fn commit<S>(self, stage: Filling<S>) -> Done {

@@ -138,9 +138,9 @@ impl Payload for Scaled {
     }
 }
 
-/// `out[c] = sum over r of x[r, c] · f[r / 16, c]`, of `rows` rows of 64.
+/// `out[c] = sum over r of x[r, c] · f[r / 16, c]`, of `rows` rows of 64; factors are loaded ahead into all stages, or with the rows.
 #[kernel(warps = 4)]
-fn scaled_sums(
+fn scaled_sums<const AHEAD: bool>(
     #[block([16, 64], Nvmma::PLAIN)] x: TensorMap<f32>,
     #[block([1, 64], Nvmma::PLAIN)] f: TensorMap<f32>,
     out: Ptr<f32>,
@@ -172,7 +172,19 @@ fn scaled_sums(
     };
     let copy = || {
         let mut at = pipeline.start();
-        for step in range(0, steps) {
+        let ahead = if AHEAD { minimum(steps, 3) } else { scalar(0) };
+        for step in range(0, ahead) {
+            let stage = pipeline.producer_acquire(at);
+            f.load((step, 0), stage.tiles.factors, stage.full);
+            at = pipeline.commit(stage).advance();
+        }
+        let mut again = pipeline.start();
+        for step in range(0, ahead) {
+            let stage = pipeline.producer_resume(again);
+            x.load((step * 16, 0), stage.tiles.rows, stage.full);
+            again = pipeline.commit(stage).advance();
+        }
+        for step in range(ahead, steps) {
             let stage = pipeline.producer_acquire(at);
             x.load((step * 16, 0), stage.tiles.rows, stage.full);
             f.load((step, 0), stage.tiles.factors, stage.full);
@@ -183,25 +195,38 @@ fn scaled_sums(
     warp_specialize().main(add).worker(Warps(1), copy).run();
 }
 
-#[test]
-fn a_struct_of_an_author_is_a_payload() {
+/// Runs at one row, fewer steps than stages, a ragged step and more steps than stages.
+fn check_scaled(run: impl Fn(&Device, [&TensorView<'_, f32>; 2], &Buffer<f32>, i32)) {
     let device = Device::emulator();
     for rows in [1, 16, 33, 160] {
         let steps = (rows as usize).div_ceil(16);
         let (x, f) = (numbers(rows as usize * SIDE), numbers(steps * SIDE));
         let buffers = [&x, &f].map(|x| Buffer::from_slice(&device, x).expect("memory of the host"));
         let out = Buffer::<f32>::zeros(&device, SIDE).expect("memory of the host");
-        let maps = (
-            buffers[0].view([rows as usize, SIDE]),
-            buffers[1].view([steps, SIDE]),
-        );
-        let arguments = (maps.0, maps.1, &out, rows);
-        launch(&device, scaled_sums, grid(1u32), arguments).expect("it runs");
+        let maps = [
+            &buffers[0].view([rows as usize, SIDE]),
+            &buffers[1].view([steps, SIDE]),
+        ];
+        run(&device, maps, &out, rows);
         let term = |r: usize, c: usize| x[r * SIDE + c] * f[r / 16 * SIDE + c];
         let sum = |c| (0..rows as usize).map(|r| term(r, c)).sum::<f32>();
         let expected: Vec<f32> = (0..SIDE).map(sum).collect();
         assert_eq!(out.to_vec().expect("it has run"), expected, "{rows} rows");
     }
+}
+
+#[test]
+fn a_struct_of_an_author_is_a_payload() {
+    check_scaled(|device, [x, f], out, rows| {
+        launch(device, scaled_sums::<false>, grid(1u32), (x, f, out, rows)).expect("it runs");
+    });
+}
+
+#[test]
+fn a_stage_is_filled_in_parts() {
+    check_scaled(|device, [x, f], out, rows| {
+        launch(device, scaled_sums::<true>, grid(1u32), (x, f, out, rows)).expect("it runs");
+    });
 }
 
 #[kernel(warps = 4)]

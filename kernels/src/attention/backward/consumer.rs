@@ -8,6 +8,7 @@ use super::block::{Block, Tiles};
 use super::part::{
     has_query_rows, has_wide_steps, in_order_of_threads, keys_of_group, part_of_gradient,
 };
+use super::stagger;
 use super::steps::{Member, Neighbour, Step};
 use super::terms::acquire;
 use super::walk::Walk;
@@ -298,6 +299,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let dq = in_order_of_threads(dq, columns);
         if let Some(terms) = self.tiles.dq.map(|terms| terms[self.group]) {
             let stage = acquire(terms, step.fill);
+            self.sleep_at(stagger::Place::BeforeTerms);
             stage.tiles.store(dq);
             terms.commit(stage);
         } else {

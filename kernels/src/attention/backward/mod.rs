@@ -21,6 +21,7 @@ pub mod passes;
 #[cfg(test)]
 mod python;
 mod sections;
+mod stagger;
 mod step_by_keys;
 mod step_by_queries;
 mod steps;

@@ -41,6 +41,9 @@ const MOST_HEADS: usize = 8;
 /// take 0.94 of the time of 8.
 pub(super) const SMS: usize = 132;
 
+/// Blocks of keys from which on sections of groups in a fixed order do not overlap.
+const LONG: usize = 16;
+
 impl Plan {
     /// That of a call. Without a mask all CTAs take the same time, and in any order of terms none waits for another: one head follows the other, as is best for L2.
     pub(super) fn new(
@@ -67,6 +70,10 @@ impl Plan {
         } else {
             MOST_HEADS
         };
+        let is_chain = is_ordered && is_masked && heads > kv_heads && depth != 192;
+        if is_chain {
+            return Plan::of_groups(blocks, all);
+        }
         let heads = match (is_ordered, is_masked) {
             (true, _) => (SECTION_BYTES / head_bytes.max(1)).clamp(1, most_heads.min(all)),
             (false, true) => heads_of_a_wave(blocks).min(all),
@@ -79,6 +86,23 @@ impl Plan {
             } else {
                 blocks
             } as i32,
+        }
+    }
+}
+
+impl Plan {
+    /// That of a call in a fixed order with a mask whose query heads of a group are one chain, of so many blocks of keys and groups. CTAs of the first blocks of keys have `query_heads` times the steps of a single head, so that
+    /// a section that has begun half of its blocks is far from its end: sections of two waves follow each other, but for short sequences (`bench/results/attention.md`, "Groups in a fixed order").
+    fn of_groups(blocks: usize, all: usize) -> Plan {
+        let wave = heads_of_a_wave(blocks);
+        let (heads, lead) = if blocks < LONG {
+            (wave, blocks.div_ceil(2))
+        } else {
+            (2 * wave, blocks)
+        };
+        Plan {
+            heads: heads.min(all) as i32,
+            lead: lead as i32,
         }
     }
 }
@@ -307,5 +331,18 @@ mod tests {
         expect(plan(32, 4096, [256, 256], causal, true), 3, 26);
         expect(plan(32, 4096, [256, 256], full, true), 4, 52);
         expect(plan(8, 16384, [256, 256], causal, true), 1, 103);
+    }
+
+    #[test]
+    fn groups_in_a_fixed_order_have_sections_of_two_waves() {
+        let expect = |blocks, all, heads, lead| {
+            assert_eq!(Plan::of_groups(blocks, all), Plan { heads, lead });
+        };
+        expect(32, 8, 8, 32);
+        expect(64, 8, 4, 64);
+        expect(4, 64, 32, 2);
+        expect(16, 8, 8, 16);
+        expect(52, 4, 4, 52);
+        expect(2, 3, 3, 1);
     }
 }

@@ -6,6 +6,7 @@ use super::block::STAGES;
 use super::consumer::{At, Consumer, Sums};
 use super::lines::Lines;
 use super::part::{GROUPS, half_of_dq, has_wide_steps};
+use super::stagger::Place;
 use super::walk::Walk;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::Modifier;
@@ -40,7 +41,8 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             sum_line.subtracted(line, scores, queries, of_scores.clone())
         };
         let scores = || Accumulator::<f32>::zeros([ROWS, queries], of_scores.clone());
-        let s = subtracted(0, scores()).mma(k_rows, q_tile.transpose());
+        // LSE last and delta first was the fastest of four orders.
+        let s = subtracted(0, scores().mma(k_rows, q_tile.transpose()));
         let dout_stage = tiles
             .of_dout
             .consumer_wait(tiles.of_dout.of_fill(step.fill));
@@ -81,6 +83,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let sum_dv = sum_dv.mma(operand(self.kept(signed), self.depths[1]), dout_tile);
         fence_async_shared();
         tiles.both.sync();
+        self.sleep_at(Place::BehindExchange);
         // dQ comes first: it is added while the product of dK is in flight.
         let [dq_rows, dq_columns] = half_of_dq(group, self.depths[0], queries);
         let half = dq_columns.len();

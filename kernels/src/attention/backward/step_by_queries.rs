@@ -7,6 +7,7 @@ use tilekit::prelude::*;
 use super::consumer::{At, Consumer, Sums};
 use super::lines::Lines;
 use super::part::{GROUPS, gradient_of_group, half_of_dq};
+use super::stagger::Place;
 use super::walk::Walk;
 use crate::attention::mainloop::problem::ROWS;
 
@@ -62,6 +63,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         ds_tile.slice(0, mine).store(ds.cast::<T>().transpose());
         fence_async_shared();
         tiles.both.sync();
+        self.sleep_at(Place::BehindExchange);
         let sum_dv = self.multiplied(sums.dv, dout_tile, p_tile, self.depths[1]);
 
         let [_, columns] = half_of_dq(group, self.depths[0], ROWS);

@@ -122,6 +122,27 @@ impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
     }
 
     #[device]
+    fn unseen(self, rows: DenseRows, blocks: Blocks, group: usize) -> Option<Scalar<i32>> {
+        let [queries, keys] = self.tile;
+        let is_last = (group + 1) * ROWS == queries;
+        // The last block of a tile is that of its last row. Blocks as long as tiles begin where tiles do.
+        let may_be = self.is_causal && !is_last && !keys.is_multiple_of(queries);
+        may_be.then(|| {
+            let end = minimum(rows.first + ROWS as i32, self.tokens);
+            blocks.count - cdiv(end, keys)
+        })
+    }
+
+    /// Where a block is as long as a tile, the first one is on the diagonal.
+    fn first_keys(self, group: usize, keys: usize) -> usize {
+        if self.is_causal && keys == self.tile[0] {
+            (group + 1) * ROWS
+        } else {
+            keys
+        }
+    }
+
+    #[device]
     fn edges(self, rows: DenseRows, blocks: Blocks) -> Edges {
         // Blocks of keys run from the last to the first: only those that cross the diagonal need a mask, of which there is one where no tile of queries
         // crosses the edge of a block.

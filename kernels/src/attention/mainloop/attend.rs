@@ -258,22 +258,48 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     }
                 };
 
-                let stage = keys.consumer_wait(keys.of_fill(base));
-                let s = scores().mma(q, stage.tiles.transpose()).wait_all();
-                keys.consumer_release(stage);
-                let (softmax, powers) = Softmax::first(
-                    seen(s, scalar(0), true),
-                    problem.log2_scale(rows),
-                    problem.least(),
-                    [ROWS, block_keys],
-                    Powers {
-                        is_shifted: is_transposed,
-                        exponentials,
-                    },
-                );
+                let unseen = problem.unseen(rows, blocks, group);
+                if let Some(unseen) = unseen {
+                    for number in range(0, unseen) {
+                        let of_unseen = keys.consumer_wait(keys.of_fill(base + number));
+                        keys.consumer_release(of_unseen);
+                    }
+                }
+                let start = unseen.unwrap_or_else(|| scalar(0));
+                let stage = keys.consumer_wait(keys.of_fill(base + start));
+                let how = Powers {
+                    is_shifted: is_transposed,
+                    exponentials,
+                };
+                let first = |s: Tensor<f32>, keys: usize| {
+                    let (scale, least) = (problem.log2_scale(rows), problem.least());
+                    Softmax::first(s, scale, least, [ROWS, keys], how)
+                };
+                let few = problem.first_keys(group, block_keys);
+                let (softmax, powers) = if few < block_keys {
+                    let of_few = Wgmma::new([4, 1], [64, few, 32 / size_of::<T>()]);
+                    let s = Accumulator::<f32>::zeros([ROWS, few], of_few.clone());
+                    let few_keys = stage.tiles.slice(0, 0..few).transpose();
+                    let s = s.mma(q, few_keys).wait_all();
+                    keys.consumer_release(stage);
+                    let rows = problem.rows(place, group, Slice::new(1, of_few.clone()));
+                    let column = arange(0..few, Slice::new(0, of_few)).expand_dims(0);
+                    let key = problem.first_key(place, blocks, start, block_keys) + column;
+                    let s = problem.scores(rows, key, s);
+                    let s = select(problem.sees(rows, key), s, f32::NEG_INFINITY);
+                    let (softmax, powers) = first(s, few);
+                    let others = full([ROWS, block_keys - few], 0.0f32, powers.layout());
+                    let powers = powers.cat(others, 1);
+                    let powers = powers.convert_layout_trivial(of_scores.clone());
+                    (softmax.widened(powers, [ROWS, block_keys]), powers)
+                } else {
+                    let s = scores().mma(q, stage.tiles.transpose()).wait_all();
+                    keys.consumer_release(stage);
+                    first(seen(s, start, true), block_keys)
+                };
                 let first_key =
                     |number: Scalar<i32>| problem.first_key(place, blocks, number, block_keys);
-                let powers = problem.kept(rows, first_key(scalar(0)), powers);
+                let powers = problem.kept(rows, first_key(start), powers);
                 if P::CLEARS {
                     let first = values.consumer_wait(values.of_fill(base));
                     problem.clear(rows, blocks.top - 1, first.tiles);
@@ -282,6 +308,22 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                 if let Some(turns) = turns {
                     if blocks.count > 1 {
                         turns.begin(group);
+                    }
+                }
+                let pass_turn = |turns: NamedTurns<GROUPS>, number: Scalar<i32>| {
+                    let is_last_group = group + 1 == GROUPS;
+                    if !is_last_group | (number + 1 < blocks.count) {
+                        turns.pass(group);
+                    }
+                };
+                if let Some(unseen) = unseen {
+                    for number in range(0, unseen) {
+                        let of_unseen = values.consumer_wait(values.of_fill(base + number));
+                        values.consumer_release(of_unseen);
+                        if let Some(turns) = turns {
+                            turns.wait(group);
+                            pass_turn(turns, number + 1);
+                        }
                     }
                 }
                 let step = |number: Scalar<i32>,
@@ -307,10 +349,7 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                     }
                     let sums = sums.mma(powers, right(before.tiles));
                     if let Some(turns) = turns {
-                        let is_last_group = group + 1 == GROUPS;
-                        if !is_last_group | (number + 1 < blocks.count) {
-                            turns.pass(group);
-                        }
+                        pass_turn(turns, number);
                     }
                     let s = s.wait_older_than(1);
                     keys.consumer_release(stage);
@@ -361,11 +400,11 @@ pub(in crate::attention) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const
                 };
                 let Edges { high, low, all } = problem.edges(rows, blocks);
                 if let Some(high) = high {
-                    for number in range(1, high) {
+                    for number in range(start + 1, high) {
                         state = step(number, true, None, state);
                     }
                 }
-                let first = high.unwrap_or_else(|| scalar(1));
+                let first = high.unwrap_or_else(|| start + 1);
                 // Behind the masked blocks, since rows that see few keys of these, or none, may have low maxima until then.
                 let is_high = is_triple.then(|| state.softmax.is_high::<T>());
                 for number in range(first, low.unwrap_or(blocks.count)) {

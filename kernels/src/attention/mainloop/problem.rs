@@ -106,6 +106,14 @@ pub(in crate::attention) trait Problem<T: Element>: Copy {
     fn kept(self, _rows: Self::Rows, _first: Scalar<i32>, weights: Tensor<f32>) -> Tensor<f32> {
         weights
     }
+    /// How many of the first steps have no key that a row of warpgroup `group` sees; `None` where each has one. The next one is masked, so [`edges`](Problem::edges) end behind it.
+    fn unseen(self, _rows: Self::Rows, _blocks: Blocks, _group: usize) -> Option<Scalar<i32>> {
+        None
+    }
+    /// How many keys of the first block, from its first one on, rows of warpgroup `group` may see, of so many; fewer than all only if each step has a key that a row sees.
+    fn first_keys(self, _group: usize, keys: usize) -> usize {
+        keys
+    }
     /// The steps that need a mask.
     fn edges(self, rows: Self::Rows, blocks: Blocks) -> Edges;
     /// The factor of scores in an exponent of 2.

@@ -148,6 +148,19 @@ impl Softmax {
         }
     }
 
+    /// The same state in front of wider scores, `[rows, keys]`, which `powers` has the shape and layout of.
+    #[device]
+    pub(super) fn widened(self, powers: Tensor<f32>, [rows, keys]: [usize; 2]) -> Self {
+        let of_rows = Slice::new(1, powers.layout());
+        let of_sums = sum_of_threads(powers, rows, keys).layout();
+        Softmax {
+            max: self.max.convert_layout_trivial(of_rows),
+            sum: self.sum.convert_layout_trivial(of_sums),
+            keys,
+            ..self
+        }
+    }
+
     /// The maximum of each row.
     pub(in crate::attention) fn maxima(self) -> Tensor<f32> {
         self.max

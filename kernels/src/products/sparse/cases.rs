@@ -124,6 +124,7 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             b: Side {
                 is_mn_major: self.lies.b_along_n,
                 is_batched: false,
+                is_settled: false,
             },
             turned: self.lies.turned,
             epilogue,

@@ -140,6 +140,7 @@ impl<O: Number> Ending<O> {
             bias: axis.map(|axis| (&bias, axis)),
             activation: extras.activation,
             precision,
+            ..Options::default()
         })
     }
 }

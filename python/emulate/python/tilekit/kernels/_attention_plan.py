@@ -7,6 +7,8 @@ import math
 from typing import NamedTuple
 
 _SECTION_BYTES, _MOST_HEADS, _SMS = 32 << 20, 8, 132
+#: Blocks of keys from which on sections of groups in a fixed order do not overlap.
+_LONG = 16
 #: Depths whose main loop has the passes of most heads.
 _WITH_PASSES = (64, 128)
 #: Halves of a block of queries, of which each has a CTA of the last kernel.
@@ -38,11 +40,16 @@ def plan(batch: int, heads: int, kv_heads: int, tokens: int, depths: tuple[int, 
     group, every = heads // kv_heads, batch * kv_heads
     most_heads = min(_MOST_HEADS, -(-_SMS // key_blocks)) if is_ordered and is_causal and depth >= 256 else _MOST_HEADS
     head_bytes = group * tokens * (2 * (depth + values) + 4 * depth)
-    if is_ordered:
+    wave = 1 << max(0, round(math.log2(_SMS / key_blocks)))
+    is_chain = is_ordered and is_causal and group > 1 and depth != 192
+    if is_chain:
+        section = min(every, wave if key_blocks < _LONG else 2 * wave)
+    elif is_ordered:
         section = max(1, min(most_heads, every, _SECTION_BYTES // head_bytes))
     else:
-        section = min(every, 1 << max(0, round(math.log2(_SMS / key_blocks)))) if is_causal else 1
-    lead = -(-key_blocks // 2) if is_ordered and is_causal else key_blocks
+        section = min(every, wave) if is_causal else 1
+    overlaps = is_ordered and is_causal and not (is_chain and key_blocks >= _LONG)
+    lead = -(-key_blocks // 2) if overlaps else key_blocks
     overlapping = 2 if lead < key_blocks else 1
     ahead = min(every, overlapping * section + max(1, _SMS // key_blocks)) if depth in _WITH_PASSES else every
     if ahead == every:
