@@ -262,7 +262,7 @@ cases! {
     backward_64_causal: <bf16, 64, 64, false, Plain>, CAUSAL,
         batch = [1, 2, 1], kv_heads = [1], query_heads = [1, 1, 8], queries = [129, 65, 63], keys = [129, 65, 63];
     backward_64_ordered: <bf16, 64, 64, true, Plain>, CAUSAL,
-        batch = [2, 1, 1, 1], kv_heads = [1, 1, 3, 10], query_heads = [1, 2, 1, 1], queries = [300, 129, 400, 260], keys = [300, 300, 400, 260];
+        batch = [2, 1, 1, 1, 1], kv_heads = [1, 1, 3, 10, 1], query_heads = [1, 2, 1, 1, 8], queries = [300, 129, 400, 260, 260], keys = [300, 300, 400, 260, 260];
     backward_128: <bf16, 128, 128, false, Plain>, FULL,
         batch = [1, 1, 2], kv_heads = [1], query_heads = [8, 1, 1], queries = [65, 256, 1], keys = [63, 256, 129];
     backward_128_causal: <bf16, 128, 128, false, Plain>, CAUSAL,
@@ -286,7 +286,7 @@ cases! {
     backward_128_ordered_window: <bf16, 128, 128, true, Plain>, WINDOW,
         batch = [1], kv_heads = [1, 1, 10], query_heads = [2, 1, 1], queries = [200, 300, 300], keys = [260, 420, 420];
     backward_128_ordered_causal: <bf16, 128, 128, true, Plain>, CAUSAL,
-        batch = [1, 3, 2], kv_heads = [5, 1, 6], query_heads = [1, 2, 2], queries = [260, 70, 150], keys = [260, 150, 290];
+        batch = [1, 3, 2, 1, 1], kv_heads = [5, 1, 6, 3, 2], query_heads = [1, 2, 2, 4, 2], queries = [260, 70, 150, 200, 130], keys = [260, 150, 290, 200, 2100];
     backward_128_ordered_ragged: <bf16, 128, 128, true, Plain>, Setup { is_ragged: true, ..CAUSAL },
         batch = [4, 12], kv_heads = [1], query_heads = [1], queries = [150], keys = [200, 290];
     backward_128_softcap: <bf16, 128, 128, false, Softcap>, Setup { scores: Scores::Softcap(5.0), spread: 2.0, ..CAUSAL },
