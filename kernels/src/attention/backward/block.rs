@@ -11,7 +11,7 @@ use super::part::{
     GROUPS, divides_columns, has_adders, has_query_rows, stages_of_dout, swizzle_of_keys,
 };
 use super::sections::Sections;
-use super::steps::{Member, Step};
+use super::step::{Member, Step};
 use super::terms::Terms;
 use super::turns::Turn;
 use super::walk::Walk;

@@ -9,7 +9,7 @@ use super::part::{
     has_query_rows, has_wide_steps, in_order_of_threads, keys_of_group, part_of_gradient,
 };
 use super::stagger;
-use super::steps::{Member, Neighbour, Step};
+use super::step::{Member, Neighbour, Step};
 use super::terms::acquire;
 use super::walk::Walk;
 use crate::attention::dropout::{Corner, Drops};

@@ -22,6 +22,7 @@ pub mod passes;
 mod python;
 mod sections;
 mod stagger;
+mod step;
 mod step_by_keys;
 mod step_by_queries;
 mod steps;

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::block::Block;
 use super::part::{ADDERS, GROUPS, has_query_rows};
-use super::steps::{Member, Step};
+use super::step::{Member, Step};
 use super::walk::Walk;
 
 /// A warpgroup's half of a block of dQ in the order of threads, `[buffers, elements]`. Where warps add it in turns, each has a stage's barriers, so that it sees all of their phases, and a buffer, or shares one
