@@ -122,14 +122,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let mut sums = sums;
         for number in range(from, to) {
             let step = self.block.step(member, number);
-            sums = self.step(
-                At {
-                    member,
-                    step,
-                    is_masked,
-                },
-                sums,
-            );
+            sums = self.step(member, step, is_masked, sums);
         }
         sums
     }
@@ -153,14 +146,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         for fill in range((from - first) * members, (to - first) * members) {
             let member = block.member(at.member);
             let step = block.step_of_fill(member, at.number, fill);
-            sums = self.step(
-                At {
-                    member,
-                    step,
-                    is_masked,
-                },
-                sums,
-            );
+            sums = self.step(member, step, is_masked, sums);
             at = at.later(1, members);
         }
         sums
@@ -180,7 +166,12 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
     }
 
     #[device]
-    fn step(self, at: At<W>, sums: Sums) -> Sums {
+    fn step(self, member: Member<W>, step: Step, is_masked: bool, sums: Sums) -> Sums {
+        let at = At {
+            member,
+            step,
+            is_masked,
+        };
         if has_query_rows(self.depths[0]) {
             self.step_by_queries(at, sums)
         } else {
