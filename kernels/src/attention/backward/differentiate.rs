@@ -6,7 +6,7 @@ use super::beside::Beside;
 use super::block::{Block, Rows, Tiles};
 use super::consumer::Consumer;
 use super::lines::{LinesFrom, has_parts};
-use super::part::{ADDERS, GROUPS, gradient_of_group, has_query_rows};
+use super::part::{ADDERS, GROUPS, gradient_of_group, has_query_rows, may_ascend};
 use super::sections::Sections;
 use super::strips::Buffers;
 use super::walk::Walk;
@@ -67,8 +67,7 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>
     let has_sections =
         of.is_ordered || !(W::Modifier::DROPS || (is_listed && has_query_rows(depths[0])));
     let sections = has_sections.then_some(of.sections);
-    // With a mask this takes 0.9 of the time at depth 192, and more at 128 and 256 (bench/results/attention.md, "Shortest CTAs first").
-    let has_ascending_heads = of.is_ordered && W::HAS_TWO_EDGES && depths[0] == 192;
+    let has_ascending_heads = of.is_ordered && W::HAS_TWO_EDGES && may_ascend(depths[0]);
     let takes_ticket = of.is_ordered || of.beside.is_some();
     let block = Block::of_program(
         walk,

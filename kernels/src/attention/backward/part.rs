@@ -100,6 +100,12 @@ pub(super) const fn listed_keys_of(depth: usize) -> usize {
     }
 }
 
+/// Whether most heads ascend in a fixed order with a mask: their CTAs begin with the last block of keys, and none waits for its turn. With a mask this takes 0.9 of the time at depth 192, and more at 128 and 256
+/// (`bench/results/attention.md`, "Shortest CTAs first").
+pub(super) const fn may_ascend(depth: usize) -> bool {
+    depth == 192
+}
+
 /// Stages of dO, of which shared memory has no place for two beside 80 keys of depth 256.
 pub(super) fn stages_of_dout(depth: usize, keys: usize) -> usize {
     if depth > 192 && keys > ROWS { 1 } else { 2 }

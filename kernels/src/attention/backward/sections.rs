@@ -22,7 +22,7 @@
 
 use tilekit::prelude::*;
 
-use super::part::has_adders;
+use super::part::{has_adders, may_ascend};
 use crate::attention::plan::{Mask, SECTION_BYTES, Sizes};
 
 /// How heads are divided into sections, as a launch passes it.
@@ -70,7 +70,7 @@ impl Plan {
         } else {
             MOST_HEADS
         };
-        let is_chain = is_ordered && is_masked && heads > kv_heads && depth != 192;
+        let is_chain = is_ordered && is_masked && heads > kv_heads && !may_ascend(depth);
         if is_chain {
             return Plan::of_groups(blocks, all);
         }

@@ -7,6 +7,7 @@ use tilekit::prelude::*;
 
 use super::consumer::Consumer;
 use super::lines::has_depth_of_parts;
+use super::part::may_ascend;
 use super::walk::Walk;
 use crate::attention::modifier::Modifier;
 
@@ -20,9 +21,9 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The place that was the fastest of six; none in a fixed order at depth 192, where each lost, and where a modifier computes more between products, which was not timed.
+    /// The place that was the fastest of six; none in a fixed order where heads may ascend, in which each lost, and where a modifier computes more between products, which was not timed.
     fn of<M: Modifier>(depth: usize, is_ordered: bool) -> Option<Place> {
-        let is_slower = depth == 192 && is_ordered;
+        let is_slower = is_ordered && may_ascend(depth);
         if !M::SCALES_LATER || M::DROPS || is_slower {
             None
         } else if has_depth_of_parts(depth) && !is_ordered {
