@@ -22,7 +22,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from contest import Contestant, copies, enter, fill, hold, ratio, relative_error
-from cuda_driver import Function, Launch, MAP_ELEMENTS, MAP_SWIZZLES, L2_PROMOTION_256, ck, cuda
+from cuda_driver import Function, Launch, MAP_ELEMENTS, MAP_SWIZZLES, L2_PROMOTION_128, ck, cuda
 from manifest import launch_spec
 
 PREFIX = "convolve-bf16-bf16-Plain-"
@@ -76,7 +76,7 @@ def image_map(tensor, pixels, channels, taps, padding, stride, out):
         ctypes.c_void_p(place), MAP_ELEMENTS["bf16"], ctypes.c_uint32(4), ctypes.c_void_p(tensor.data_ptr()),
         (ctypes.c_uint64 * 4)(c, w, h, n), (ctypes.c_uint64 * 3)(2 * c, 2 * c * w, 2 * c * w * h), ints(corner), ints(upper),
         ctypes.c_uint32(channels), ctypes.c_uint32(pixels), (ctypes.c_uint32 * 4)(1, stride, stride, 1), 0,
-        MAP_SWIZZLES[2 * channels], L2_PROMOTION_256, 0), "encoding an im2col map")
+        MAP_SWIZZLES[2 * channels], L2_PROMOTION_128, 0), "encoding an im2col map")
     return (ctypes.c_uint8 * 128).from_buffer_copy(ctypes.string_at(place, 128))
 
 

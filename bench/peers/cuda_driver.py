@@ -18,7 +18,7 @@ SCALARS = {
 # CUtensorMapDataType; 8-bit floats are moved as bytes.
 MAP_ELEMENTS = {"u8": 0, "i8": 0, "e4m3": 0, "e5m2": 0, "u16": 1, "u32": 2, "i32": 3, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
-L2_PROMOTION_256 = 3
+L2_PROMOTION_128 = 2
 
 MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER_DIMENSION, PROGRAMMATIC_STREAM_SERIALIZATION = 4, 6
@@ -73,7 +73,7 @@ def tensor_map(tensor, how):
     steps = (ctypes.c_uint32 * rank)(*[1] * rank)
     ck(cuda.cuTensorMapEncodeTiled(
         ctypes.c_void_p(place), MAP_ELEMENTS[how["element"]], ctypes.c_uint32(rank), ctypes.c_void_p(tensor.data_ptr()),
-        shape, strides, box, steps, 0, MAP_SWIZZLES[how["swizzle_bytes"]], L2_PROMOTION_256, 0), "encoding a tensor map")
+        shape, strides, box, steps, 0, MAP_SWIZZLES[how["swizzle_bytes"]], L2_PROMOTION_128, 0), "encoding a tensor map")
     return (ctypes.c_uint8 * 128).from_buffer_copy(ctypes.string_at(place, 128))
 
 

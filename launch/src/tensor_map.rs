@@ -227,7 +227,7 @@ impl MapShape {
             steps: [1; RANK],
             access: access(map, cut),
             swizzle_bytes: map.swizzle_bytes,
-            promotion: Promotion::Bytes256,
+            promotion: Promotion::Bytes128,
             fills_with_nan: false,
         };
         for (at, &extent) in shape.iter().rev().enumerate() {
@@ -348,7 +348,7 @@ mod tests {
         let made = of_tensor(&LIMITS, 0x1000, &[100, 72], &[80, 1]).unwrap();
         assert_eq!(
             (made.element, made.rank, made.swizzle_bytes, made.promotion),
-            (MapElement::Bf16, 2, 128, Promotion::Bytes256)
+            (MapElement::Bf16, 2, 128, Promotion::Bytes128)
         );
         assert_eq!(
             (made.dims, made.strides_bytes[0]),

@@ -94,7 +94,7 @@ fn tensor_maps_are_made_once_and_clusters_said() {
         &[("TILEKIT_FAKE_PARAMETERS", "128,128,128,4,4")],
     );
     let encoded = |address, dims, stride, block| {
-        let numbers = 9 | 2 << 8 | 3 << 16 | 3 << 24;
+        let numbers = 9 | 2 << 8 | 3 << 16 | 2 << 24;
         tiled_map(address, numbers, dims, stride, block)
     };
     let parameters = [

@@ -96,7 +96,7 @@ class Launches(unittest.TestCase):
 
     def test_tensor_maps_and_clusters(self):
         def encoded(address):
-            numbers = 9 | 2 << 8 | 3 << 16 | 3 << 24
+            numbers = 9 | 2 << 8 | 3 << 16 | 2 << 24
             words = [address, numbers, 128, 300, 0, 0, 0, 256, 0, 0, 0]
             return struct.pack("<11Q10I", *words, 64, 128, 0, 0, 0, 1, 1, 0, 0, 0).hex()
 

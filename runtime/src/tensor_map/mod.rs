@@ -37,7 +37,7 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// Blocks of this shape, with a swizzle, 256 bytes of promotion and zeros outside.
+    /// Blocks of this shape, with a swizzle, 128 bytes of promotion and zeros outside.
     pub fn new(block: &[u32], swizzle_bytes: u32) -> Tiling {
         Tiling {
             block: block.to_vec(),

@@ -150,7 +150,7 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
         self
     }
 
-    /// How much is fetched into L2 around what a copy asks for; 256 bytes unless it is said.
+    /// How much is fetched into L2 around what a copy asks for; 128 bytes unless it is said.
     #[must_use]
     pub fn with_l2_promotion(mut self, promotion: L2Promotion) -> Self {
         self.options.l2_promotion = promotion;

@@ -172,11 +172,11 @@ fn overlapping_launches_say_so_and_are_counted_in_graphs() {
 fn clusters_and_both_kinds_of_tensor_maps_are_said() {
     let ran = run("run_maps", &[("TILEKIT_FAKE_PARAMETERS", "128,128,8")]);
     let addresses = addresses(&ran);
-    // CU_TENSOR_MAP_DATA_TYPE_INT32, dimensions, no swizzle, promotion to 128 and 256 bytes.
-    let tiled = tiled_map(addresses[0], 3 | 2 << 8 | 2 << 24, [13, 6], 64, [8, 4]);
+    // CU_TENSOR_MAP_DATA_TYPE_INT32, dimensions, no swizzle, promotion to 256 and 128 bytes.
+    let tiled = tiled_map(addresses[0], 3 | 2 << 8 | 3 << 24, [13, 6], 64, [8, 4]);
     let words = [
         addresses[1],
-        3 | 4 << 8 | 3 << 24,
+        3 | 4 << 8 | 2 << 24,
         4,
         6,
         5,

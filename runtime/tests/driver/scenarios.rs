@@ -91,7 +91,7 @@ pub(crate) fn run_maps() {
         say_addresses([x.address(), y.address(), out.address()]);
         let kernel = maps.compile(&Compiler::default())?.load(&device)?;
         let rows = x.view([6, 13]).with_strides([16, 1]);
-        let rows = rows.with_l2_promotion(L2Promotion::Bytes128);
+        let rows = rows.with_l2_promotion(L2Promotion::Bytes256);
         let pixels = y.view([2, 5, 6, 4]).with_window(&[-1, -1], &[-1, -1]);
         kernel.launch(&stream, grid(2u32), (rows, pixels, &out))?;
         stream.synchronize()
