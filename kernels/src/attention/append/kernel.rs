@@ -5,7 +5,7 @@ use std::fmt;
 use tilekit::prelude::*;
 
 use crate::attention::decode::page_scales::PageScales;
-use crate::attention::mainloop::attend::swizzle;
+use crate::attention::mainloop::shape::swizzle;
 
 /// Heads of a program.
 pub(super) const HEADS: usize = 8;

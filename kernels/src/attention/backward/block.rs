@@ -15,7 +15,7 @@ use super::step::{Member, Step};
 use super::terms::Terms;
 use super::turns::Turn;
 use super::walk::Walk;
-use crate::attention::mainloop::attend::swizzle;
+use crate::attention::mainloop::shape::swizzle;
 use crate::attention::modifier::Place;
 
 /// Blocks of Q, of dO, and of dS in shared memory.

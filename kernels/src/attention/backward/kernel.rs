@@ -31,8 +31,8 @@ use super::part::{
 use super::sections::Sections;
 use super::strips::{ROWS_OF_WARP, Strips};
 use crate::attention::dropout::Drops;
-use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::shape::swizzle;
 use crate::attention::masked::spans::{Lengths, Window};
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 

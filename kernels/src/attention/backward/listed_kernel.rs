@@ -14,7 +14,7 @@ use super::part::{
 };
 use super::sections::Sections;
 use crate::attention::dropout::Drops;
-use crate::attention::mainloop::attend::swizzle;
+use crate::attention::mainloop::shape::swizzle;
 use crate::attention::masked::spans::{Lengths, Window};
 use crate::attention::modifier::{Differentiable, Plain};
 use crate::attention::plan::FAR;

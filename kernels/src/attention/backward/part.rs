@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use tilekit::prelude::*;
 
-use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::shape::swizzle;
 use crate::attention::modifier::Modifier;
 
 /// Consumer warpgroups.

@@ -4,8 +4,8 @@ use tilekit::prelude::*;
 
 use super::lines::{LineOfBlock, LinesFrom, WIDTH};
 use super::part::{GROUPS, half_of_dq};
-use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::shape::swizzle;
 
 /// Rows of O and of dO that are loaded at a time.
 pub(super) const ROWS_OF_WARP: usize = 32;

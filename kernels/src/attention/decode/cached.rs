@@ -9,8 +9,8 @@ use super::page_scales::{self, PageScales};
 use super::pages::Pages;
 use super::partial::Partial;
 use super::splits::Splits;
-use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::{Blocks, Edges, Loads, Problem, ROWS};
+use crate::attention::mainloop::shape::swizzle;
 use crate::attention::mainloop::softmax::{LEAST, Softmax};
 use crate::attention::modifier::{Modifier, Place};
 

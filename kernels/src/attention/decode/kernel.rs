@@ -14,8 +14,9 @@ use super::page_scales::PageScales;
 use super::pages::Pages;
 use super::partial::Partial;
 use super::splits::Splits;
-use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
+use crate::attention::mainloop::attend::attend;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::shape::{Rescaling, Shape, swizzle};
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::modifier::{Alibi, Modifier, Plain, Softcap};
 

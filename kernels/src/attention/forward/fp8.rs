@@ -4,8 +4,9 @@ use tilekit::prelude::*;
 
 use super::dense::Dense;
 use super::descale::Descale;
-use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
+use crate::attention::mainloop::attend::attend;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::shape::{Rescaling, Shape, swizzle};
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 

@@ -3,8 +3,9 @@
 use tilekit::prelude::*;
 
 use super::dense::Dense;
-use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
+use crate::attention::mainloop::attend::attend;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::shape::{Rescaling, Shape, swizzle};
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 use crate::attention::plan::limits_of_section;

@@ -17,8 +17,8 @@ use super::part::LatentPart;
 use super::plan::Plan;
 use super::rows::LatentRows;
 use super::shape::{HALF, PAGE, ROPE};
-use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::shape::swizzle;
 
 /// Registers of a consumer thread, and of a producer thread.
 const REGISTERS: [u32; 2] = [240, 24];

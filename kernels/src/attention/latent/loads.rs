@@ -4,8 +4,8 @@ use tilekit::prelude::*;
 
 use super::plan::Plan;
 use super::shape::{HALF, PAGE, ROPE};
-use crate::attention::mainloop::attend::swizzle;
 use crate::attention::mainloop::problem::{Loads, ROWS};
+use crate::attention::mainloop::shape::swizzle;
 
 /// Q of a tile: both halves, and the columns behind them.
 pub(super) type LatentQueries<T> = Pipeline<(Smem<T>, Smem<T>, Smem<T>)>;

@@ -2,7 +2,12 @@
 //! its rows lie, and [`attend`](attend::attend) loads, multiplies and stores.
 
 pub(super) mod attend;
+mod buffers;
+mod consumer;
+mod first_block;
+mod operands;
 pub(super) mod problem;
+pub(super) mod shape;
 pub(super) mod softmax;
 pub(super) mod tiles;
 mod transpose;

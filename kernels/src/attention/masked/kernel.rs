@@ -6,8 +6,9 @@ use tilekit::prelude::*;
 
 use super::spans::{Lengths, Results, Spans, Window};
 use crate::attention::dropout::Drops;
-use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
+use crate::attention::mainloop::attend::attend;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::shape::{Rescaling, Shape, swizzle};
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 use crate::attention::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};

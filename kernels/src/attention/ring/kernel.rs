@@ -4,8 +4,9 @@ use tilekit::prelude::*;
 
 use super::send::{PIECE_ROWS, Sender, Sent, plain, row_of};
 use super::shards::{Seen, Shards};
-use crate::attention::mainloop::attend::{Rescaling, Shape, attend, swizzle};
+use crate::attention::mainloop::attend::attend;
 use crate::attention::mainloop::problem::ROWS;
+use crate::attention::mainloop::shape::{Rescaling, Shape, swizzle};
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
 use crate::parallel::mail::{Mail, Mailbox};
