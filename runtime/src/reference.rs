@@ -210,4 +210,16 @@ mod tests {
         check([0, 2, 4], 0, [false, true]);
         check([2, 0, 4], 1, [false, false]);
     }
+
+    #[test]
+    fn rows_are_multiplied_with_rows_and_added() {
+        let (rows, others) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
+        let all = products_of_rows([2, 3, 2], &rows, &others);
+        assert_eq!(all, [17.0, 23.0, 29.0, 39.0, 53.0, 67.0]);
+        let sum = dot(&rows[2..], &others);
+        assert_eq!(vec![sum], [39.0], "as many as the first has");
+        let mut sums = vec![1.0; 3];
+        add(&mut sums, 2.0, &rows[..2]);
+        assert_eq!(sums, [3.0, 5.0, 1.0]);
+    }
 }
