@@ -6,6 +6,7 @@
 )]
 
 use tilekit::prelude::*;
+use tilekit::reference::{add, dot};
 use tilekit_kernels::attention::{
     Attention, BlockKind, BlockLists, BlockMask, BlockShape, Differentiable, Dropped, Error,
     Modifier, Options, Place, Plain, Upstream,
@@ -105,17 +106,14 @@ fn full_blocks_are_seen_whole_and_partial_ones_by_the_modifier() {
             let seen: Vec<usize> = (0..TOKENS).filter(sees).collect();
             let power = |&key: &usize| {
                 let key = row(&host[1], head, key);
-                let product: f64 = key.iter().zip(&asked).map(|(k, q)| k * q).sum();
-                (product / 8.0).exp()
+                (dot(&key, &asked) / 8.0).exp()
             };
             let powers: Vec<f64> = seen.iter().map(power).collect();
             let total: f64 = powers.iter().sum();
             let mut wanted = vec![0.0; DEPTH];
             for (key, power) in seen.iter().zip(&powers) {
                 let values = row(&host[2], head, *key);
-                for (sum, value) in wanted.iter_mut().zip(values) {
-                    *sum += power / total * value;
-                }
+                add(&mut wanted, power / total, &values);
             }
             let found = row(&out, head, query);
             for (column, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
@@ -157,7 +155,6 @@ const KEYS: usize = 300;
 /// Gradients in f64 of `[batch, heads, tokens, depth]`, blocks of 256 queries and 128 keys.
 fn gradients_on_host([q, k, v, dout]: [&[bf16]; 4]) -> [Vec<f64>; 3] {
     let [q, k, v, dout] = [q, k, v, dout].map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<_>>());
-    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
     let [mut dq, mut dk, mut dv] = [&q, &k, &v].map(|x| vec![0.0; x.len()]);
     for line in 0..BATCH * HEADS[0] * QUERIES {
         let (head, query) = (line / QUERIES, line % QUERIES);
@@ -186,11 +183,9 @@ fn gradients_on_host([q, k, v, dout]: [&[bf16]; 4]) -> [Vec<f64>; 3] {
         for (at, row) in rows.iter().enumerate() {
             let p = powers[at] / total;
             let ds = p * (dp[at] - delta) / 8.0;
-            for column in 0..DEPTH {
-                dv[row.start + column] += p * dout[of_query.start + column];
-                dk[row.start + column] += ds * q[of_query.start + column];
-                dq[of_query.start + column] += ds * k[row.start + column];
-            }
+            add(&mut dv[row.clone()], p, &dout[of_query.clone()]);
+            add(&mut dk[row.clone()], ds, &q[of_query.clone()]);
+            add(&mut dq[of_query.clone()], ds, &k[row.clone()]);
         }
     }
     [dq, dk, dv]

@@ -102,6 +102,7 @@ mod markup;
 mod number;
 mod peer;
 pub mod prelude;
+pub mod reference;
 pub mod report;
 pub mod sparse;
 mod stream;

@@ -85,7 +85,12 @@ fn place(library: &str, module: &Path) {
 fn build_emulator(package: &Package, folder: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/emulate");
     let manifest = source.join("Cargo.toml");
-    let build = format!("build --offline --manifest-path {}", manifest.display());
+    // Beside our macros, it shares syn and PyO3's macros with the workspace's tests: alone it takes fewer features, and both would be compiled again.
+    let packages = "--package tilekit-emulate --package gluon-lang-macros";
+    let build = format!(
+        "build --offline --manifest-path {} {packages}",
+        manifest.display()
+    );
     package.cargo(&build).ends_with(0);
     let tilekit = folder.join("tilekit");
     std::fs::create_dir_all(&tilekit).expect("a folder");

@@ -77,6 +77,16 @@ pub(crate) fn target() -> PathBuf {
         .to_path_buf()
 }
 
+/// The dependency on this checkout, and what the tool sets in the profile: with other settings `cargo test` would compile the emulator, and what
+/// depends on it, once more.
+fn on_tilekit() -> String {
+    let runtime = checkout().join("runtime");
+    let optimised = ["tilekit-emulator", "matrixmultiply"]
+        .map(|name| format!("\n[profile.dev.package.{name}]\nopt-level = 3\n"));
+    let dependency = format!("tilekit = {{ path = \"{}\" }}\n", runtime.display());
+    dependency + &optimised.concat()
+}
+
 impl Package {
     /// A package called `name` with these kernels and the test target that `cargo tilekit init` writes.
     pub(crate) fn new(name: &str, library: &str) -> Package {
@@ -95,11 +105,7 @@ impl Package {
 
     /// The same without the test target.
     pub(crate) fn without_stub(name: &str, library: &str) -> Package {
-        let runtime = checkout().join("runtime");
-        let package = Package::plain(
-            name,
-            &format!("tilekit = {{ path = \"{}\" }}", runtime.display()),
-        );
+        let package = Package::plain(name, &on_tilekit());
         package.write("src/lib.rs", library);
         package
     }

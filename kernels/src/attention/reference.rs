@@ -1,6 +1,7 @@
 //! Attention on the host in f64, which cases compare with.
 
 use tilekit::prelude::*;
+use tilekit::reference::{Matrix, add, product};
 
 use super::blocks::lists::{BlockKind, UNIT};
 use super::dropout::Dropout;
@@ -207,53 +208,232 @@ impl Attention {
         }
     }
 
-    /// Calls with batch, head and token of every query.
-    pub(super) fn each_query(&self, mut call: impl FnMut([usize; 3])) {
-        for batch in 0..self.sizes.batch {
-            for head in 0..self.sizes.heads {
-                for token in 0..self.lengths(batch)[0] {
-                    call([batch, head, token]);
-                }
+    /// Calls with some queries of a head after others.
+    fn each_block(&self, mut call: impl FnMut(Block)) {
+        for (batch, head) in (0..self.sizes.batch)
+            .flat_map(|batch| (0..self.sizes.heads).map(move |head| (batch, head)))
+        {
+            let [queries, keys] = self.lengths(batch);
+            for first in (0..queries).step_by(QUERIES) {
+                call(Block {
+                    batch,
+                    head,
+                    first,
+                    queries: QUERIES.min(queries - first),
+                    keys,
+                });
             }
         }
     }
 
-    /// The keys that a query sees, with their weights in its output.
-    fn attended(&self, [q, k]: [&[f64]; 2], [slopes, sinks]: [&[f64]; 2], at: [usize; 3]) -> Seen {
-        let [batch, head, token] = at;
+    /// Where the rows of a block begin in a tensor of queries or keys with this many columns, and elements from one to the next.
+    fn first_row(&self, side: usize, columns: usize, of: Block) -> (usize, usize) {
         let Sizes {
-            heads,
-            kv_heads,
-            depths: [depth, _],
-            ..
+            heads, kv_heads, ..
         } = self.sizes;
+        let (heads, head, token) = match side {
+            0 => (heads, of.head, of.first),
+            _ => (kv_heads, of.head * kv_heads / heads, 0),
+        };
+        let first = self.place(side, heads, columns, [of.batch, head, token]);
+        (first, self.strides(side, heads, columns)[2])
+    }
+
+    /// The rows of a block.
+    fn rows_of<'x>(&self, x: &'x [f64], (side, columns): (usize, usize), of: Block) -> Matrix<'x> {
+        let (first, stride) = self.first_row(side, columns, of);
+        // A sequence without keys may begin behind the last one.
+        Matrix::rows(&x[first.min(x.len())..], stride)
+    }
+
+    /// What each query of a block sees.
+    fn attended(&self, [q, k]: [&[f64]; 2], [slopes, sinks]: [&[f64]; 2], of: Block) -> Vec<Seen> {
+        let depth = self.sizes.depths[0];
+        let (q, k) = (
+            self.rows_of(q, (0, depth), of),
+            self.rows_of(k, (1, depth), of),
+        );
+        let products = product([of.queries, of.keys, depth], q, k.transposed());
+        let slope = slopes.get(of.head).copied().unwrap_or(0.0);
+        let sink = sinks.get(of.head).copied().unwrap_or(f64::NEG_INFINITY);
+        let of_query = |number: usize| {
+            let at = of.query(number);
+            let place = self.position(at);
+            let seen: Vec<usize> = (0..of.keys).filter(|&key| self.attends(at, key)).collect();
+            let score = |&key: &usize| {
+                let product = products[number * of.keys + key];
+                self.score(product, slope, place - key as i64)
+            };
+            let scores: Vec<f64> = seen.iter().map(score).collect();
+            Seen::new(seen, scores, sink)
+        };
+        (0..of.queries).map(of_query).collect()
+    }
+
+    /// The position of a query among the keys.
+    fn position(&self, [batch, _, token]: [usize; 3]) -> i64 {
         let [queries, keys] = self.lengths(batch);
-        let of_query = self.place(0, heads, depth, at);
-        let query = &q[of_query..of_query + depth];
-        let place = if self.setup.mask.from_first {
+        if self.setup.mask.from_first {
             token as i64
         } else {
             (token + keys) as i64 - queries as i64
-        };
-        let seen = (0..keys).filter(|&key| match self.setup.blocks {
-            None => self.sees(place, key as i64),
+        }
+    }
+
+    /// Whether a query has a part of this key.
+    fn attends(&self, at: [usize; 3], key: usize) -> bool {
+        let [batch, head, token] = at;
+        let sees = || self.sees(self.position(at), key as i64);
+        match self.setup.blocks {
+            None => sees(),
             Some(kind) => match kind([batch, head, token / UNIT, key / UNIT]) {
                 BlockKind::Hidden => false,
-                BlockKind::Partial => self.sees(place, key as i64),
+                BlockKind::Partial => sees(),
                 BlockKind::Full => true,
             },
+        }
+    }
+
+    /// What the weight of a key is multiplied by.
+    fn kept(&self, [sequence, head, query]: [usize; 3], key: usize) -> f64 {
+        let factor = |dropout: Dropout| dropout.factor([sequence, head, query, key]);
+        self.setup.dropout.map_or(1.0, factor)
+    }
+
+    /// The output in f64 in the order of memory, and LSE.
+    pub(super) fn reference(&self, [q, k, v]: [&[f64]; 3], factors: [&[f64]; 2]) -> [Vec<f64>; 2] {
+        let Sizes {
+            heads,
+            depths: [_, columns],
+            ..
+        } = self.sizes;
+        let (batches, tokens) = self.rows(0);
+        let mut out = vec![0.0; batches * tokens * heads * columns];
+        let mut lse = vec![0.0; batches * tokens * heads];
+        self.each_block(|of| {
+            let seen = self.attended([q, k], factors, of);
+            let mut weights = vec![0.0; of.queries * of.keys];
+            self.each_pair(&seen, of, |at, pair| weights[at] = pair.share * pair.kept);
+            let size = [of.queries, columns, of.keys];
+            let v = self.rows_of(v, (1, columns), of);
+            let rows = product(size, Matrix::rows(&weights, of.keys), v);
+            self.add_rows(&mut out, (0, columns), of, &rows);
+            let (in_batch, before) = if self.setup.is_ragged {
+                (0, self.offsets[0][of.batch])
+            } else {
+                (of.batch, 0)
+            };
+            let first = (in_batch * heads + of.head) * tokens + before + of.first;
+            for (lse, seen) in lse[first..].iter_mut().zip(&seen) {
+                *lse = seen.lse;
+            }
         });
-        let keys: Vec<usize> = seen.collect();
-        let product = |key: usize| {
-            let row = self.place(1, kv_heads, depth, [batch, head * kv_heads / heads, key]);
-            dot(query, &k[row..row + depth])
-        };
-        let slope = slopes.get(head).copied().unwrap_or(0.0);
-        let scores: Vec<f64> = keys
-            .iter()
-            .map(|&key| self.score(product(key), slope, place - key as i64))
-            .collect();
-        let sink = sinks.get(head).copied().unwrap_or(f64::NEG_INFINITY);
+        [out, lse]
+    }
+
+    /// Gradients of Q, K and V for that of the output, in the order of memory.
+    pub(super) fn gradients(
+        &self,
+        [q, k, v, dout]: [&[f64]; 4],
+        factors: [&[f64]; 2],
+    ) -> [Vec<f64>; 3] {
+        let [depth, columns] = self.sizes.depths;
+        let [mut dq, mut dk, mut dv] = [q, k, v].map(|x| vec![0.0; x.len()]);
+        self.each_block(|of| {
+            let Block { queries, keys, .. } = of;
+            let of_dout = self.rows_of(dout, (0, columns), of);
+            let of_v = self.rows_of(v, (1, columns), of);
+            let dp = product([queries, keys, columns], of_dout, of_v.transposed());
+            let seen = self.attended([q, k], factors, of);
+            let [weights, ds] = self.differentiated(&seen, of, &dp);
+            let [weights, ds] = [&weights, &ds].map(|x| Matrix::rows(x, keys));
+            let rows = product([keys, columns, queries], weights.transposed(), of_dout);
+            self.add_rows(&mut dv, (1, columns), of, &rows);
+            let of_q = self.rows_of(q, (0, depth), of);
+            let rows = product([keys, depth, queries], ds.transposed(), of_q);
+            self.add_rows(&mut dk, (1, depth), of, &rows);
+            let rows = product([queries, depth, keys], ds, self.rows_of(k, (1, depth), of));
+            self.add_rows(&mut dq, (0, depth), of, &rows);
+        });
+        [dq, dk, dv]
+    }
+
+    /// The weights of keys in the outputs of a block, and the gradient of the products of queries and keys, by the gradient `dp` of these weights.
+    fn differentiated(&self, seen: &[Seen], of: Block, dp: &[f64]) -> [Vec<f64>; 2] {
+        let mut deltas = vec![0.0; of.queries];
+        self.each_pair(seen, of, |at, pair| {
+            deltas[at / of.keys] += pair.share * pair.kept * dp[at];
+        });
+        let [mut weights, mut ds] = [(); 2].map(|()| vec![0.0; of.queries * of.keys]);
+        self.each_pair(seen, of, |at, pair| {
+            weights[at] = pair.share * pair.kept;
+            let of_share = pair.kept * dp[at] - deltas[at / of.keys];
+            ds[at] = pair.share * of_share * self.slope(pair.score);
+        });
+        [weights, ds]
+    }
+
+    /// Calls with the place of each query and key that it sees, in a matrix of a block's queries and keys.
+    fn each_pair(&self, seen: &[Seen], of: Block, mut call: impl FnMut(usize, Pair)) {
+        for (number, seen) in seen.iter().enumerate() {
+            for (place, &key) in seen.keys.iter().enumerate() {
+                let pair = Pair {
+                    share: seen.shares[place],
+                    score: seen.scores[place],
+                    kept: self.kept(of.query(number), key),
+                };
+                call(number * of.keys + key, pair);
+            }
+        }
+    }
+
+    /// Adds the rows of a block to a tensor of queries or keys.
+    fn add_rows(&self, to: &mut [f64], (side, columns): (usize, usize), of: Block, rows: &[f64]) {
+        let (first, stride) = self.first_row(side, columns, of);
+        for (number, row) in rows.chunks(columns).enumerate() {
+            add(&mut to[first + number * stride..], 1.0, row);
+        }
+    }
+
+    /// The derivative of a score with respect to the product of query and key.
+    fn slope(&self, score: f64) -> f64 {
+        match self.setup.scores {
+            Scores::Plain | Scores::Alibi => self.scale(),
+            Scores::Softcap(cap) => self.scale() * (1.0 - (score / cap).powi(2)),
+        }
+    }
+}
+
+/// The most queries whose scores are in memory at once: sequences may have tens of thousands of keys.
+const QUERIES: usize = 256;
+
+/// Queries of a head, and all its keys.
+#[derive(Clone, Copy)]
+struct Block {
+    batch: usize,
+    head: usize,
+    first: usize,
+    queries: usize,
+    keys: usize,
+}
+
+impl Block {
+    /// Batch, head and token of a query.
+    fn query(self, number: usize) -> [usize; 3] {
+        [self.batch, self.head, self.first + number]
+    }
+}
+
+/// The keys that a query sees, their scores, and their weights in the output.
+struct Seen {
+    keys: Vec<usize>,
+    scores: Vec<f64>,
+    shares: Vec<f64>,
+    lse: f64,
+}
+
+impl Seen {
+    fn new(keys: Vec<usize>, scores: Vec<f64>, sink: f64) -> Seen {
         let max = scores.iter().copied().fold(sink, f64::max);
         let exponential = |score: f64| {
             if score > f64::NEG_INFINITY {
@@ -276,107 +456,14 @@ impl Attention {
             lse,
         }
     }
-
-    /// What the weight of a key is multiplied by.
-    fn kept(&self, [sequence, head, query]: [usize; 3], key: usize) -> f64 {
-        let factor = |dropout: Dropout| dropout.factor([sequence, head, query, key]);
-        self.setup.dropout.map_or(1.0, factor)
-    }
-
-    /// The output in f64 in the order of memory, and LSE.
-    pub(super) fn reference(&self, [q, k, v]: [&[f64]; 3], factors: [&[f64]; 2]) -> [Vec<f64>; 2] {
-        let Sizes {
-            heads,
-            kv_heads,
-            depths: [_, columns],
-            ..
-        } = self.sizes;
-        let (batches, tokens) = self.rows(0);
-        let mut out = vec![0.0; batches * tokens * heads * columns];
-        let mut lse = vec![0.0; batches * tokens * heads];
-        self.each_query(|at| {
-            let [batch, head, token] = at;
-            let seen = self.attended([q, k], factors, at);
-            let to = self.place(0, heads, columns, at);
-            for (&share, &key) in seen.shares.iter().zip(&seen.keys) {
-                let share = share * self.kept(at, key);
-                let row = self.place(1, kv_heads, columns, [batch, head * kv_heads / heads, key]);
-                add(&mut out[to..to + columns], share, &v[row..row + columns]);
-            }
-            let (in_batch, line) = if self.setup.is_ragged {
-                (0, self.offsets[0][batch] + token)
-            } else {
-                (batch, token)
-            };
-            lse[(in_batch * heads + head) * tokens + line] = seen.lse;
-        });
-        [out, lse]
-    }
-
-    /// Gradients of Q, K and V for that of the output, in the order of memory.
-    pub(super) fn gradients(
-        &self,
-        [q, k, v, dout]: [&[f64]; 4],
-        factors: [&[f64]; 2],
-    ) -> [Vec<f64>; 3] {
-        let Sizes {
-            heads,
-            kv_heads,
-            depths: [depth, columns],
-            ..
-        } = self.sizes;
-        let mut dq = vec![0.0; q.len()];
-        let [mut dk, mut dv] = [k, v].map(|x| vec![0.0; x.len()]);
-        self.each_query(|at| {
-            let [batch, head, _] = at;
-            let seen = self.attended([q, k], factors, at);
-            let of_query = self.place(0, heads, depth, at);
-            let of_out = self.place(0, heads, columns, at);
-            let query = &q[of_query..of_query + depth];
-            let dout = &dout[of_out..of_out + columns];
-            let row = |key, columns| {
-                let row = self.place(1, kv_heads, columns, [batch, head * kv_heads / heads, key]);
-                row..row + columns
-            };
-            let of_v = |&key: &usize| self.kept(at, key) * dot(dout, &v[row(key, columns)]);
-            let dp: Vec<f64> = seen.keys.iter().map(of_v).collect();
-            let delta = dot(&seen.shares, &dp);
-            for (number, &key) in seen.keys.iter().enumerate() {
-                let share = seen.shares[number];
-                let ds = share * (dp[number] - delta) * self.slope(seen.scores[number]);
-                add(&mut dv[row(key, columns)], share * self.kept(at, key), dout);
-                add(&mut dk[row(key, depth)], ds, query);
-                add(&mut dq[of_query..of_query + depth], ds, &k[row(key, depth)]);
-            }
-        });
-        [dq, dk, dv]
-    }
-
-    /// The derivative of a score with respect to the product of query and key.
-    fn slope(&self, score: f64) -> f64 {
-        match self.setup.scores {
-            Scores::Plain | Scores::Alibi => self.scale(),
-            Scores::Softcap(cap) => self.scale() * (1.0 - (score / cap).powi(2)),
-        }
-    }
 }
 
-/// The keys that a query sees, their scores, and their weights in the output.
-struct Seen {
-    keys: Vec<usize>,
-    scores: Vec<f64>,
-    shares: Vec<f64>,
-    lse: f64,
-}
-
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
-}
-
-fn add(sums: &mut [f64], factor: f64, terms: &[f64]) {
-    for (sum, term) in sums.iter_mut().zip(terms) {
-        *sum += factor * term;
-    }
+/// A query and a key that it sees.
+struct Pair {
+    share: f64,
+    score: f64,
+    /// What dropout multiplies the share by.
+    kept: f64,
 }
 
 /// Elements as f64.
@@ -387,6 +474,7 @@ pub(super) fn numbers<T: DeviceElement>(x: &Input<T>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilekit::reference::dot;
 
     /// Pseudo-random numbers between -1 and 1.
     fn numbers(len: usize, seed: u64) -> Vec<f64> {

@@ -1,6 +1,7 @@
 //! Cases of gradients of filters, against f64.
 
 use tilekit::prelude::*;
+use tilekit::reference::{Matrix, product};
 
 use super::cases::shape_of;
 use super::filters::{ADDED, add_parts, adding, filter_gradient, with_added};
@@ -9,9 +10,8 @@ use super::launch::of_walk;
 use super::shape::{Along, Shape};
 use crate::products::factor::{Operand, ResultOf};
 
-/// The sum over all pixels of one element of the gradient, in f64.
-fn sum<T: Operand>(shape: &Shape, image: &Input<T>, gradient: &Input<T>, place: [usize; 3]) -> f64 {
-    let [filter, tap, channel] = place;
+/// The row of the image under a tap of the filters at a pixel of the result, if there is one.
+fn under(shape: &Shape, pixel: usize, tap: usize) -> Option<usize> {
     let [deep, high, wide] = shape.along;
     let (line, k) = (tap / wide.taps, tap % wide.taps);
     let (i, j) = (line / high.taps, line % high.taps);
@@ -19,19 +19,46 @@ fn sum<T: Operand>(shape: &Shape, image: &Input<T>, gradient: &Input<T>, place: 
         let at = (output * along.stride + tap * along.dilation) as i64 + along.lower;
         usize::try_from(at).ok().filter(|&at| at < along.input)
     };
-    let group = filter / shape.filters;
-    let product = |pixel: usize| {
-        let (line, column) = (pixel / wide.output, pixel % wide.output);
-        let (plane, row) = (line / high.output, line % high.output);
-        let (index, plane) = (plane / deep.output, plane % deep.output);
-        let plane = under(deep, plane, i)?;
-        let (row, column) = (under(high, row, j)?, under(wide, column, k)?);
-        let at = ((index * deep.input + plane) * high.input + row) * wide.input + column;
-        let x = image[[at, group * shape.channels + channel]];
-        let dy = gradient[[pixel, filter]];
-        Some(x.number().to_f64() * dy.number().to_f64())
+    let (line, column) = (pixel / wide.output, pixel % wide.output);
+    let (plane, row) = (line / high.output, line % high.output);
+    let (index, plane) = (plane / deep.output, plane % deep.output);
+    let plane = under(deep, plane, i)?;
+    let (row, column) = (under(high, row, j)?, under(wide, column, k)?);
+    Some(((index * deep.input + plane) * high.input + row) * wide.input + column)
+}
+
+/// The gradient in f64: each element is a sum over all pixels.
+fn sums<T: Operand>(shape: &Shape, image: &Input<T>, gradient: &Input<T>) -> Vec<f64> {
+    let numbers = |x: &Input<T>| -> Vec<f64> {
+        let elements = x.host().iter();
+        elements.map(|x| x.number().to_f64()).collect()
     };
-    (0..shape.pixels()).filter_map(product).sum()
+    let (image, gradient) = (numbers(image), numbers(gradient));
+    let Shape {
+        channels,
+        filters,
+        groups,
+        ..
+    } = *shape;
+    let (pixels, taps) = (shape.pixels(), shape.taps());
+    let mut sums = vec![0.0; groups * filters * taps * channels];
+    for (tap, group) in (0..taps).flat_map(|tap| (0..groups).map(move |group| (tap, group))) {
+        let mut rows = vec![0.0; pixels * channels];
+        for (pixel, row) in rows.chunks_mut(channels).enumerate() {
+            if let Some(at) = under(shape, pixel, tap) {
+                let first = (at * groups + group) * channels;
+                row.copy_from_slice(&image[first..first + channels]);
+            }
+        }
+        let gradient = Matrix::rows(&gradient[group * filters..], groups * filters);
+        let size = [filters, channels, pixels];
+        let products = product(size, gradient.transposed(), Matrix::rows(&rows, channels));
+        for (filter, row) in products.chunks(channels).enumerate() {
+            let first = ((group * filters + filter) * taps + tap) * channels;
+            sums[first..first + channels].copy_from_slice(row);
+        }
+    }
+    sums
 }
 
 /// Adds parts of so many elements.
@@ -85,8 +112,7 @@ fn gradient_of_filters<T: Operand + ResultOf<T> + Float>(case: &mut Case) -> Cas
         relative: 4e-3,
         absolute: 1e-4 * (shape.pixels() as f64).sqrt(),
     };
-    let want = |place: [usize; 3]| sum(&shape, &image, &gradient, place);
-    case.expect(&out, want, tolerance)?;
+    case.expect_all(&out, || sums(&shape, &image, &gradient), tolerance)?;
     case.does_tensor_flops::<T>(shape.flops());
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use tilekit::TensorSource;
 use tilekit::prelude::*;
+use tilekit::reference::products_of_rows;
 
 use super::factor::{Operand, ResultOf, unit};
 use super::form::Side;
@@ -156,7 +157,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         if self.lies.batches == 1 {
             return self.gemm().reference();
         }
-        let [m, n, k] = self.size;
+        let k = self.size[2];
         let rows = |number: usize, batch: usize| -> Vec<f64> {
             let (side, tensor) = (self.lies.sides[number], &self.factors[number]);
             let [outer, inner] = shape_of([self.size[number], k], side);
@@ -171,15 +172,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 elements
             }
         };
-        let product = |batch: usize| {
-            let (a, b) = (rows(0, batch), rows(1, batch));
-            let places = (0..m).flat_map(|i| (0..n).map(move |j| (i, j)));
-            let dot = |(i, j): (usize, usize)| {
-                let (x, y) = (&a[i * k..][..k], &b[j * k..][..k]);
-                x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>()
-            };
-            places.map(dot).collect::<Vec<f64>>()
-        };
+        let product = |batch: usize| products_of_rows(self.size, &rows(0, batch), &rows(1, batch));
         (0..self.lies.batches).flat_map(product).collect()
     }
 }

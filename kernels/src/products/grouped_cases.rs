@@ -1,6 +1,9 @@
 //! Cases of products of groups of rows, against f64.
 
+use std::ops::Range;
+
 use tilekit::prelude::*;
+use tilekit::reference::products_of_rows;
 
 use super::case_product::tolerance;
 use super::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
@@ -129,23 +132,16 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
     /// The sums in f64, row by row, with their groups.
     fn sums(&self) -> Vec<(usize, f64)> {
         let [groups, n, k] = self.size;
-        let row_of = |x: &Input<T>, row: usize| -> Vec<f64> {
-            (0..k).map(|at| x[[row, at]].number().to_f64()).collect()
+        let rows_of = |x: &Input<T>, rows: Range<usize>| -> Vec<f64> {
+            let places = rows.flat_map(|row| (0..k).map(move |at| [row, at]));
+            places.map(|place| x[place].number().to_f64()).collect()
         };
         let of_group = |group: usize| {
-            let columns: Vec<Vec<f64>> = (0..n)
-                .map(|column| row_of(&self.b, group * n + column))
-                .collect();
             let rows = self.offsets[group]..self.offsets[group + 1];
-            rows.flat_map(move |row| {
-                let x = row_of(&self.a, row);
-                let dot = |y: &Vec<f64>| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-                columns
-                    .iter()
-                    .map(dot)
-                    .map(|sum| (group, sum))
-                    .collect::<Vec<_>>()
-            })
+            let size = [rows.len(), n, k];
+            let columns = rows_of(&self.b, group * n..(group + 1) * n);
+            let sums = products_of_rows(size, &rows_of(&self.a, rows), &columns);
+            sums.into_iter().map(move |sum| (group, sum))
         };
         (0..groups).flat_map(of_group).collect()
     }

@@ -1,6 +1,7 @@
 //! Heads on the host, their gradients in f64, and calls that are compared with these.
 
 use tilekit::prelude::*;
+use tilekit::reference::{Matrix, product, products_of_rows};
 use tilekit_kernels::attention::{Attention, Forward, Gradients, Options, Upstream};
 
 /// Numbers without a pattern between -1 and 1.
@@ -65,37 +66,40 @@ impl Problem {
         let depth = self.depth;
         let [q, k, v, dout] =
             [q, k, v, dout].map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<_>>());
-        let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-        let [mut dq, mut dk, mut dv] = [&q, &k, &v].map(|x| vec![0.0; x.len()]);
-        for row in 0..self.heads * self.queries {
-            let (head, query) = (row / self.queries, row % self.queries);
-            let base = head * self.kv_heads / self.heads * self.keys;
-            let of_row = row * depth..(row + 1) * depth;
-            let seen: Vec<usize> = (0..self.keys).filter(|&key| sees(query, key)).collect();
-            let rows: Vec<_> = seen
-                .iter()
-                .map(|key| (base + key) * depth..(base + key + 1) * depth)
-                .collect();
-            let scores: Vec<(f64, f64)> = rows
-                .iter()
-                .zip(&seen)
-                .map(|(at, &key)| score(query, key, dot(&q[of_row.clone()], &k[at.clone()])))
-                .collect();
-            let max = scores.iter().map(|s| s.0).fold(f64::NEG_INFINITY, f64::max);
-            let total: f64 = scores.iter().map(|s| (s.0 - max).exp()).sum();
-            let p: Vec<f64> = scores.iter().map(|s| (s.0 - max).exp() / total).collect();
-            let dp: Vec<f64> = rows
-                .iter()
-                .map(|at| dot(&dout[of_row.clone()], &v[at.clone()]))
-                .collect();
-            let delta = dot(&p, &dp);
-            for (at, row) in rows.iter().enumerate() {
-                let ds = p[at] * (dp[at] - delta) * scores[at].1;
-                for column in 0..depth {
-                    dv[row.start + column] += p[at] * dout[of_row.start + column];
-                    dk[row.start + column] += ds * q[of_row.start + column];
-                    dq[of_row.start + column] += ds * k[row.start + column];
+        let (mut dq, [mut dk, mut dv]) = (Vec::new(), [&k, &v].map(|x| vec![0.0; x.len()]));
+        let [queries, keys] = [self.queries, self.keys];
+        for head in 0..self.heads {
+            let of_head = head * queries * depth..(head + 1) * queries * depth;
+            let base = head * self.kv_heads / self.heads * keys * depth;
+            let of_keys = base..base + keys * depth;
+            let [q, dout] = [&q, &dout].map(|x| &x[of_head.clone()]);
+            let [k, v] = [&k, &v].map(|x| &x[of_keys.clone()]);
+            let products = products_of_rows([queries, keys, depth], q, k);
+            let dp = products_of_rows([queries, keys, depth], dout, v);
+            let [mut p, mut ds] = [(); 2].map(|()| vec![0.0; queries * keys]);
+            for query in 0..queries {
+                let seen: Vec<usize> = (0..keys).filter(|&key| sees(query, key)).collect();
+                let at = |key: usize| query * keys + key;
+                let score = |&key: &usize| score(query, key, products[at(key)]);
+                let scores: Vec<(f64, f64)> = seen.iter().map(score).collect();
+                let max = scores.iter().map(|s| s.0).fold(f64::NEG_INFINITY, f64::max);
+                let total: f64 = scores.iter().map(|s| (s.0 - max).exp()).sum();
+                for (score, &key) in scores.iter().zip(&seen) {
+                    p[at(key)] = (score.0 - max).exp() / total;
                 }
+                let delta: f64 = seen.iter().map(|&key| p[at(key)] * dp[at(key)]).sum();
+                for (score, &key) in scores.iter().zip(&seen) {
+                    ds[at(key)] = p[at(key)] * (dp[at(key)] - delta) * score.1;
+                }
+            }
+            let rows = |x| Matrix::rows(x, depth);
+            let [p, ds] = [&p, &ds].map(|x| Matrix::rows(x, keys));
+            dq.extend(product([queries, depth, keys], ds, rows(k)));
+            let of_dk = product([keys, depth, queries], ds.transposed(), rows(q));
+            let of_dv = product([keys, depth, queries], p.transposed(), rows(dout));
+            for (to, x) in [(&mut dk, of_dk), (&mut dv, of_dv)] {
+                let sums = to[of_keys.clone()].iter_mut().zip(x);
+                sums.for_each(|(sum, x)| *sum += x);
             }
         }
         [dq, dk, dv]
@@ -142,13 +146,13 @@ pub(crate) fn check(
         lse: &forward.lse,
         dout: &dout,
     };
+    let wanted = problem.gradients([&host[0], &host[1], &host[2], &host[3]], &sees, &score);
     // Twice: the workspace of the stream is as it was.
     for _ in 0..2 {
         let Gradients { dq, dk, dv } = attention
             .backward(&stream, [&q, &k, &v], upstream, options)
             .unwrap();
         stream.synchronize().unwrap();
-        let wanted = problem.gradients([&host[0], &host[1], &host[2], &host[3]], &sees, &score);
         near(&dq.to_vec().unwrap(), &wanted[0], "dq");
         near(&dk.to_vec().unwrap(), &wanted[1], "dk");
         near(&dv.to_vec().unwrap(), &wanted[2], "dv");

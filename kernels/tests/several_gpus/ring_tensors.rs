@@ -1,6 +1,7 @@
 //! Tensors of attention whose tokens are divided among ranks, and what comes out of it in f64.
 
 use tilekit::prelude::*;
+use tilekit::reference::{add, dot};
 use tilekit::{TensorView, World};
 use tilekit_kernels::attention::ring::{Placement, RingOptions, ShardGradients};
 use tilekit_kernels::attention::{Operand, Result};
@@ -133,16 +134,6 @@ struct Row {
     seen: Vec<(usize, usize, f64, f64)>,
     out: Vec<f64>,
     lse: f64,
-}
-
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
-}
-
-fn add(sum: &mut [f64], factor: f64, x: &[f64]) {
-    sum.iter_mut()
-        .zip(x)
-        .for_each(|(sum, x)| *sum += factor * x);
 }
 
 impl<'a, T: Real> Call<'a, T> {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use ir::elem::DType;
 
-use super::reference::{Matrix, product};
-
 use crate::case::{Input, Output, Tolerance, parallel};
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::Result;
+use crate::reference::{Matrix, product};
 
 /// `C = A·B` of a case's tensors: A is `[M, K]`, B `[K, N]` and C `[M, N]`, all row-major.
 ///
@@ -175,16 +174,15 @@ impl Gemm {
             .extents()
             .unwrap_or_else(|why| panic!("the reference of a product: {why}"));
         let (left, right) = rayon::join(|| (self.values[0])(), || (self.values[1])());
-        let left = Matrix {
-            elements: &left,
-            stride: a[1],
-            is_transposed: self.a_is_transposed,
-        };
-        let right = Matrix {
-            elements: &right,
-            stride: b[1],
-            is_transposed: self.b_is_transposed,
-        };
+        let left = (Matrix::rows(&left, a[1]), self.a_is_transposed);
+        let right = (Matrix::rows(&right, b[1]), self.b_is_transposed);
+        let [left, right] = [left, right].map(|(matrix, is_transposed)| {
+            if is_transposed {
+                matrix.transposed()
+            } else {
+                matrix
+            }
+        });
         let mut result = product(size, left, right);
         if self.scales.is_some() {
             let scale = self.scale();

@@ -12,7 +12,6 @@ mod library;
 mod lt_product;
 mod nccl;
 mod place;
-mod reference;
 mod rivals;
 
 pub use collective::Collective;

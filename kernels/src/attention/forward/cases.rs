@@ -5,50 +5,8 @@ use tilekit::prelude::*;
 use super::kernel::{forward, reset};
 use crate::attention::inputs::Inputs;
 use crate::attention::mainloop::problem::ROWS;
-use crate::attention::plan::section_of;
-
-/// The inputs of a case.
-struct Attention {
-    /// Those of all batches.
-    heads: usize,
-    query_heads: usize,
-    tokens: usize,
-    depth: usize,
-    is_causal: bool,
-}
-
-impl Attention {
-    fn scale(&self) -> f64 {
-        1.0 / (self.depth as f64).sqrt()
-    }
-
-    /// Each row of the output in f64, and its LSE.
-    fn reference(&self, [q, k, v]: [&[f64]; 3]) -> (Vec<f64>, Vec<f64>) {
-        let (mut out, mut lse) = (Vec::new(), Vec::new());
-        for row in 0..self.heads * self.tokens {
-            let (head, at) = (row / self.tokens, row % self.tokens);
-            let base = head / self.query_heads * self.tokens;
-            let seen = if self.is_causal { at + 1 } else { self.tokens };
-            let of = |x: usize| x * self.depth..(x + 1) * self.depth;
-            let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-            let scores: Vec<f64> = (base..base + seen)
-                .map(|key| dot(&q[of(row)], &k[of(key)]) * self.scale())
-                .collect();
-            let max = scores.iter().copied().fold(f64::MIN, f64::max);
-            let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
-            let mut sums = vec![0.0; self.depth];
-            for (weight, key) in weights.iter().zip(base..) {
-                for (sum, v) in sums.iter_mut().zip(&v[of(key)]) {
-                    *sum += weight * v;
-                }
-            }
-            let total: f64 = weights.iter().sum();
-            out.extend(sums.iter().map(|sum| sum / total));
-            lse.push(max + total.ln());
-        }
-        (out, lse)
-    }
-}
+use crate::attention::plan::{Sizes, section_of};
+use crate::attention::reference::{self, Attention, FULL, numbers};
 
 /// The instance of `forward` for a type, depth and mask.
 fn attention<
@@ -68,14 +26,18 @@ where
     let [batch, heads, query_heads, tokens] =
         ["batch", "heads", "query_heads", "tokens"].map(|name| case.size(name));
     let lines = batch * heads;
-    let attention = Attention {
-        heads: lines,
-        query_heads,
-        tokens,
-        depth: D,
-        is_causal: CAUSAL,
+    let kv_heads = heads / query_heads;
+    let sizes = Sizes {
+        batch,
+        heads,
+        kv_heads,
+        queries: tokens,
+        keys: tokens,
+        depths: [D, D],
     };
-    let [of_q, of_kv] = [heads, heads / query_heads].map(|heads| [batch, heads, tokens, D]);
+    let setup = if CAUSAL { reference::CAUSAL } else { FULL };
+    let attention = Attention::new(sizes, setup);
+    let [of_q, of_kv] = [heads, kv_heads].map(|heads| [batch, heads, tokens, D]);
     let [q, k] = inputs.of::<T, 4>(case, [of_q, of_kv], attention.scale());
     let v = case.normal::<T>("v", of_kv);
     let out = case.output::<T>("out", of_q);
@@ -111,20 +73,28 @@ where
             (attention.scale() * LOG2_E) as f32,
         ),
     )?;
-    let numbers =
-        |x: &Input<T>| -> Vec<f64> { x.host().iter().map(|x| x.number().to_f64()).collect() };
-    let reference = || attention.reference([&numbers(&q)[..], &numbers(&k), &numbers(&v)]);
+    let made = std::sync::OnceLock::new();
+    let reference = || {
+        made.get_or_init(|| {
+            attention.reference([&numbers(&q), &numbers(&k), &numbers(&v)], [&[], &[]])
+        })
+    };
     // P and results are rounded to `T`, an error of 2^-9 each.
     let tolerance = Close {
         relative: 8e-3,
         absolute: 4e-3,
     };
-    case.expect_part_in_units(&out, of_q, || reference().0, tolerance)?;
+    case.expect_part_in_units(&out, of_q, || reference()[0].clone(), tolerance)?;
     let tolerance = Close {
         relative: 1e-5,
         absolute: 1e-4,
     };
-    case.expect_part_in_units(&lse, [batch, heads, tokens], || reference().1, tolerance)?;
+    case.expect_part_in_units(
+        &lse,
+        [batch, heads, tokens],
+        || reference()[1].clone(),
+        tolerance,
+    )?;
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
     let products = 4 * lines * tokens * tokens * D;
     case.does_tensor_flops::<T>(if CAUSAL { products / 2 } else { products });

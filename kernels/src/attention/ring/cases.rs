@@ -3,6 +3,7 @@
 use std::cell::LazyCell;
 
 use tilekit::prelude::*;
+use tilekit::reference::{add, dot};
 use tilekit::{TensorSource, TensorView};
 
 use super::call::{extents_in_chunks, extents_in_pieces};
@@ -32,10 +33,6 @@ struct OfRanks<T> {
 struct Row {
     out: Vec<f64>,
     lse: f64,
-}
-
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
 }
 
 impl<T: DeviceElement> OfRanks<T> {
@@ -135,9 +132,7 @@ impl<T: DeviceElement> OfRanks<T> {
                 let mut out = vec![0.0; values];
                 for (score, &(of, key)) in scores.iter().zip(&seen) {
                     let weight = (score - most).exp() / total;
-                    out.iter_mut()
-                        .zip(&v[of][key])
-                        .for_each(|(out, v)| *out += weight * v);
+                    add(&mut out, weight, &v[of][key]);
                 }
                 let lse = most + total.ln();
                 rows.push(Row { out, lse });

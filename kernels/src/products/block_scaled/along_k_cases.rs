@@ -1,9 +1,10 @@
 //! Cases of products with a scale for 128 elements of each row of both factors, against f64.
 
 use tilekit::prelude::*;
+use tilekit::reference::products_of_rows;
 
 use super::along_k::{AlongForm, row_scaled};
-use super::cases::{products_of, rows_in_f64, tolerance};
+use super::cases::{rows_in_f64, tolerance};
 use super::plan::ALONG_K;
 use super::tile::BLOCK;
 use crate::products::factor::{ResultOf, unit};
@@ -136,8 +137,9 @@ impl<O: ResultOf<E4m3>> Along<O> {
                 let scale = |step: usize| self.a_scales[[step, row]];
                 part(rows_in_f64(&self.a, row, k, &scale))
             };
-            let columns: Vec<Vec<f64>> = (0..n).map(of_b).collect();
-            products_of((0..m).map(of_a), &columns)
+            let a: Vec<f64> = (0..m).flat_map(of_a).collect();
+            let b: Vec<f64> = (0..n).flat_map(of_b).collect();
+            products_of_rows([m, n, span.len()], &a, &b)
         };
         (0..self.groups()).flat_map(of_group).collect()
     }

@@ -1,6 +1,7 @@
 //! Cases of products with scales for blocks, against f64.
 
 use tilekit::prelude::*;
+use tilekit::reference::products_of_rows;
 
 use super::dense::block_scaled;
 use super::plan::TILES;
@@ -85,9 +86,12 @@ impl<T: Operand<Sum = f32>, O: ResultOf<T>> Scaled<T, O> {
         let [m, n, k] = self.size;
         let of_b =
             |row: usize| rows_in_f64(&self.b, row, k, &|step| self.b_scales[[row / BLOCK, step]]);
-        let columns: Vec<Vec<f64>> = (0..n).map(of_b).collect();
         let of_a = |row: usize| rows_in_f64(&self.a, row, k, &|step| self.a_scales[[step, row]]);
-        products_of((0..m).map(of_a), &columns)
+        let [a, b]: [Vec<f64>; 2] = [
+            (0..m).flat_map(of_a).collect(),
+            (0..n).flat_map(of_b).collect(),
+        ];
+        products_of_rows(self.size, &a, &b)
     }
 }
 
@@ -100,18 +104,6 @@ pub(super) fn rows_in_f64<T: Operand>(
 ) -> Vec<f64> {
     let number = |at: usize| x[[row, at]].number().to_f64() * f64::from(scale(at / BLOCK));
     (0..k).map(number).collect()
-}
-
-/// The products of rows with columns, row by row.
-pub(super) fn products_of(rows: impl Iterator<Item = Vec<f64>>, columns: &[Vec<f64>]) -> Vec<f64> {
-    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-    let of_row = |row: Vec<f64>| {
-        columns
-            .iter()
-            .map(|column| dot(&row, column))
-            .collect::<Vec<f64>>()
-    };
-    rows.flat_map(of_row).collect()
 }
 
 /// Half a step of bf16, and what the tensor cores lose of the 128 products of a block: they keep 14 bits.

@@ -1,6 +1,7 @@
 //! Cases of products of groups with scales for blocks, against f64.
 
 use tilekit::prelude::*;
+use tilekit::reference::products_of_rows;
 
 use super::cases::{rows_in_f64, tiles, tolerance};
 use super::grouped::{GroupedForm, block_scaled_grouped};
@@ -142,16 +143,13 @@ fn product(case: &mut Case) -> CaseResult {
                 b_scales[[row / n * of_columns + row % n / BLOCK, step]]
             })
         };
-        let columns: Vec<Vec<f64>> = (0..count * n).map(of_b).collect();
-        let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+        let columns: Vec<f64> = (0..count * n).flat_map(of_b).collect();
         let of_row = |row: usize| -> Vec<f64> {
             let Some(group) = inside(row) else {
                 return vec![0.0; n];
             };
             let x = rows_in_f64(&a, row, k, &|step| a_scales[[step, row]]);
-            (0..n)
-                .map(|column| dot(&x, &columns[group * n + column]))
-                .collect()
+            products_of_rows([1, n, k], &x, &columns[group * n * k..])
         };
         (0..m).flat_map(of_row).collect::<Vec<f64>>()
     };

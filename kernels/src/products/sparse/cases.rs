@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use tilekit::prelude::*;
+use tilekit::reference::products_of_rows;
 
 use super::layout::{kept, kept_pitch, numbers};
 use super::plan::{SparsePlan, TILES};
@@ -215,18 +216,15 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             self.b[at].number().to_f64()
         };
         let want = || {
-            let columns: Vec<Vec<f64>> =
-                (0..n).map(|j| (0..k).map(|l| b(l, j)).collect()).collect();
             let a = |i: usize, l: usize| self.whole[[i, l]].number().to_f64();
-            let of_a: Vec<Vec<f64>> = (0..m).map(|i| (0..k).map(|l| a(i, l)).collect()).collect();
-            let sum = |i: usize, j: usize| -> f64 {
-                of_a[i].iter().zip(&columns[j]).map(|(x, y)| x * y).sum()
-            };
+            let rows: Vec<f64> = (0..m * k).map(|at| a(at / k, at % k)).collect();
+            let columns: Vec<f64> = (0..n * k).map(|at| b(at % k, at / k)).collect();
+            let sums = products_of_rows(self.size, &rows, &columns);
             let [rows, width] = self.stored();
             let places = (0..rows).flat_map(|i| (0..width).map(move |j| [i, j]));
             let result = |at: [usize; 2]| {
                 let [i, j] = if self.lies.turned { [at[1], at[0]] } else { at };
-                after(self, at, sum(i, j))
+                after(self, at, sums[i * n + j])
             };
             places.map(result).collect()
         };

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use tilekit::prelude::*;
+use tilekit::reference::products_of_rows;
 
 use super::decode::Unquantised;
 use super::few::{FewWeights, weight_only_few};
@@ -220,17 +221,10 @@ impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
             let values = self.format.values;
             scale(values, row, group) * meant(values, quantised(values, row, at), zero(row, group))
         };
-        let weights: Vec<Vec<f64>> = (0..n)
-            .map(|row| (0..k).map(|at| weight(row, at)).collect())
-            .collect();
-        let of_row = |row: usize| -> Vec<f64> {
-            let x: Vec<f64> = (0..k)
-                .map(|at| self.x[[row, at]].number().to_f64())
-                .collect();
-            let dot = |w: &Vec<f64>| w.iter().zip(&x).map(|(w, x)| w * x).sum();
-            weights.iter().map(dot).collect()
-        };
-        (0..m).flat_map(of_row).collect()
+        let weights: Vec<f64> = (0..n * k).map(|at| weight(at / k, at % k)).collect();
+        let x = |row: usize, at: usize| self.x[[row, at]].number().to_f64();
+        let x: Vec<f64> = (0..m * k).map(|at| x(at / k, at % k)).collect();
+        products_of_rows(self.size, &x, &weights)
     }
 }
 

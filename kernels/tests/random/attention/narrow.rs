@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use tilekit::prelude::*;
+use tilekit::reference::dot;
 use tilekit_kernels::attention::{Attention, Factors, Options, Result};
 
 use super::mask::{Mask, Scores, scale};
-use super::query::{Query, Rows, dot};
+use super::query::{Query, Rows};
 use crate::broken::{Broken, Views, refused};
 use crate::calls::{device, each, extent, is_on_gpu};
 use crate::near::{Within, exact, near};

@@ -1,5 +1,7 @@
 //! What a query of attention gets from the keys that it sees, in f64.
 
+use tilekit::reference::add;
+
 use super::mask::{Mask, Scores};
 use super::modified;
 use crate::numbers::{Number, fractions};
@@ -142,12 +144,4 @@ impl Seen {
         }
         sums
     }
-}
-
-pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(x, y)| x * y).sum()
-}
-
-pub(crate) fn add(to: &mut [f64], factor: f64, x: &[f64]) {
-    to.iter_mut().zip(x).for_each(|(to, x)| *to += factor * x);
 }

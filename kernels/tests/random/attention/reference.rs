@@ -1,7 +1,9 @@
 //! Attention and its gradients in f64.
 
+use tilekit::reference::{add, dot};
+
 use super::call::Call;
-use super::query::{Factors, Query, Rows, add, dot};
+use super::query::{Factors, Query, Rows};
 use crate::numbers::Number;
 use crate::tensor::Tensor;
 

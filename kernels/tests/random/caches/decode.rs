@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 use tilekit::prelude::*;
+use tilekit::reference::dot;
 use tilekit_kernels::attention::{Attention, Cache, CacheElement, Operand, Options, Result};
 
 use super::room::{Memory, Room};
 use crate::attention::mask::{Mask, Scores, scale};
-use crate::attention::query::{Factors, Query, Rows, dot};
+use crate::attention::query::{Factors, Query, Rows};
 use crate::broken::{Broken, Views, refused};
 use crate::calls::{device, each, is_on_gpu};
 use crate::near::near;

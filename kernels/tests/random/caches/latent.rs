@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use tilekit::prelude::*;
+use tilekit::reference::dot;
 use tilekit_kernels::attention::{Attention, LatentCache, Operand, Result};
 
 use crate::attention::mask::{Mask, Scores};
-use crate::attention::query::{Query, Rows, dot};
+use crate::attention::query::{Query, Rows};
 use crate::broken::{Broken, Views, refused};
 use crate::calls::{device, each, extent, is_on_gpu};
 use crate::near::near;

@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 use tilekit::prelude::*;
+use tilekit::reference::dot;
 use tilekit_kernels::attention::{Attention, CacheElement, Operand, Options, PartialResult};
 
 use super::room::{Memory, Room};
 use crate::attention::mask::{Mask, Scores, scale};
-use crate::attention::query::{Factors, Query, Rows, dot};
+use crate::attention::query::{Factors, Query, Rows};
 use crate::calls::{device, each, extent, is_on_gpu};
 use crate::near::near;
 use crate::numbers::{Number, fractions, noise};

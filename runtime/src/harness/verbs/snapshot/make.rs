@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diag::Diagnostics;
 use ir::Func;
 
-use crate::harness::Exit;
+use crate::case::parallel;
+use crate::error::{Error, Result};
 use crate::harness::artifact::{
     FileNames, KEPT_STAGE, assembly_line, comment, facts, ir_text, opcodes, waste,
 };
@@ -29,22 +29,29 @@ impl Now {
     pub(super) fn make(context: &Context, catalog: &Catalog, filters: &[String]) -> Done<Now> {
         let selected = context.variants(catalog, filters)?;
         let maker = Maker::new(context, catalog);
-        let (mut goldens, mut looked_at) = (Vec::new(), BTreeSet::new());
+        let mut looked_at = BTreeSet::new();
+        let mut tasks = Vec::new();
         for kernel in &catalog.kernels {
-            let of_kernel = selected
-                .iter()
-                .filter(|(owner, _)| std::ptr::eq(*owner, kernel));
-            let of_kernel: Vec<&Variant> = of_kernel.map(|(_, variant)| *variant).collect();
-            if of_kernel.is_empty() {
+            let is_selected = |variant: &Variant| {
+                let mut selected = selected.iter();
+                selected.any(|(_, other)| std::ptr::eq(*other, variant))
+            };
+            if !kernel.variants.iter().any(is_selected) {
                 continue;
             }
             // Whose texts a kernel keeps may change with any of its variants.
             for variant in &kernel.variants {
                 let name = maker.names.name(kernel, variant);
                 looked_at.extend([Kind::Ir, Kind::Ptx].map(|kind| kind.file_name(&name)));
+                tasks.push(Task {
+                    kernel,
+                    variant,
+                    name,
+                    is_selected: is_selected(variant),
+                });
             }
-            goldens.extend(maker.goldens(kernel, &of_kernel)?);
         }
+        let goldens = maker.goldens(&tasks)?;
         Ok(Now {
             folder: Folder(context.snapshot_folder()),
             goldens,
@@ -92,12 +99,21 @@ impl Now {
     }
 }
 
-/// A variant, compiled.
-struct Made<'c> {
-    name: String,
+/// A variant of which something is kept.
+struct Task<'c> {
+    kernel: &'c KernelItem,
     variant: &'c Variant,
-    compiled: Compiled,
+    name: String,
+    /// Whether its facts are asked for; others decide which variant is the smallest.
+    is_selected: bool,
+}
+
+/// What is left of a variant once it has been compiled: some hundred modules of PTX would not fit in memory.
+struct Made {
     instructions: u32,
+    facts: Option<Golden>,
+    /// Unless it is longer than what is kept.
+    ptx: Option<String>,
 }
 
 struct Maker<'a> {
@@ -121,72 +137,53 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The snapshots of one kernel: the facts of the selected variants, and the texts of the smallest of all.
-    fn goldens(&self, kernel: &KernelItem, selected: &[&Variant]) -> Done<Vec<Golden>> {
-        let made = kernel
-            .variants
-            .iter()
-            .map(|variant| self.compile(kernel, variant));
-        let made: Vec<Made> = made.collect::<Done<_>>()?;
-        let smallest = made
-            .iter()
-            .min_by_key(|made| (made.instructions, &made.name));
+    /// The snapshots of all kernels: the facts of the selected variants, and the texts of the smallest of each kernel. Variants are
+    /// compiled and assembled on all cores, and what is wrong is said of the first that is wrong.
+    fn goldens(&self, tasks: &[Task<'_>]) -> Done<Vec<Golden>> {
+        let made = parallel::map(tasks.len(), |at| self.make(&tasks[at]));
+        let all = tasks.iter().zip(made).map(|(task, made)| match made {
+            Ok(made) => Ok((task, made)),
+            Err(error) => Err(self.speaker.error(&task.variant.display, &error)),
+        });
+        let mut all = all.collect::<Done<Vec<_>>>()?;
         let mut goldens = Vec::new();
-        for one in &made {
-            let is_smallest = smallest.is_some_and(|smallest| std::ptr::eq(smallest, one));
-            let is_selected = selected
+        for of_kernel in all.chunk_by_mut(|(a, _), (b, _)| std::ptr::eq(a.kernel, b.kernel)) {
+            goldens.extend(
+                of_kernel
+                    .iter_mut()
+                    .filter_map(|(_, made)| made.facts.take()),
+            );
+            let smallest = of_kernel
                 .iter()
-                .any(|variant| std::ptr::eq(*variant, one.variant));
-            if !is_smallest && !is_selected {
-                continue;
-            }
-            let func = self.resolved(one)?;
-            if is_selected {
-                goldens.push(self.facts(one, &func)?);
-            }
-            if is_smallest {
-                let ir = ir_text(func, &KEPT_STAGE).map_err(|found| self.refuse(&found))?;
-                let texts = [(Kind::Ir, ir), (Kind::Ptx, one.compiled.ptx().to_owned())];
-                goldens.extend(texts_of(one, made.len(), texts));
+                .min_by_key(|(task, made)| (made.instructions, &task.name));
+            if let Some((task, made)) = smallest {
+                goldens.extend(self.texts(task, made, of_kernel.len())?);
             }
         }
         Ok(goldens)
     }
 
-    fn resolved(&self, made: &Made<'_>) -> Done<Func> {
-        let traced = made.variant.instance.trace();
-        traced
-            .map(|traced| traced.func)
-            .map_err(|found| self.refuse(&found))
-    }
-
-    fn refuse(&self, found: &Diagnostics) -> Exit {
-        self.speaker.diagnostics(found);
-        Exit::Diagnostics
-    }
-
-    fn compile<'c>(&self, kernel: &KernelItem, variant: &'c Variant) -> Done<Made<'c>> {
-        let compiled = self.compiler.compile(&variant.instance);
-        let compiled = compiled.map_err(|error| self.speaker.error(&variant.display, &error))?;
-        let instructions = ptx::Stats::of_module(compiled.module()).instructions();
+    fn make(&self, task: &Task<'_>) -> Result<Made> {
+        let compiled = self.compiler.compile(&task.variant.instance)?;
+        let ptx = is_short(compiled.ptx()).then(|| compiled.ptx().to_owned());
         Ok(Made {
-            name: self.names.name(kernel, variant),
-            variant,
-            compiled,
-            instructions,
+            instructions: ptx::Stats::of_module(compiled.module()).instructions(),
+            facts: task
+                .is_selected
+                .then(|| self.facts(task, &compiled))
+                .transpose()?,
+            ptx,
         })
     }
 
-    fn facts(&self, made: &Made<'_>, func: &Func) -> Done<Golden> {
-        let Made { name, compiled, .. } = made;
-        let waste = waste(func).map_err(|found| self.refuse(&found))?;
-        let fitness = compiled.check_assembly();
-        fitness.map_err(|error| self.speaker.error(name, &error))?;
+    fn facts(&self, task: &Task<'_>, compiled: &Compiled) -> Result<Golden> {
+        let waste = waste(&resolved(task)?).map_err(Error::Kernel)?;
+        compiled.check_assembly()?;
         let mut lines = facts(compiled);
         lines.extend(waste);
         lines.extend(opcodes(compiled));
         Ok(Golden {
-            name: name.clone(),
+            name: task.name.clone(),
             kind: Kind::Facts,
             text: comment(&lines),
             assembly: self.assembly(compiled.ptx(), &compiled.info().entry)?,
@@ -194,44 +191,50 @@ impl<'a> Maker<'a> {
     }
 
     /// What ptxas says, where there is one.
-    fn assembly(&self, ptx: &str, entry: &str) -> Done<Option<String>> {
+    fn assembly(&self, ptx: &str, entry: &str) -> Result<Option<String>> {
         if !self.toolchain.assembles() {
             return Ok(None);
         }
-        match self.toolchain.assemble(ptx) {
-            Ok(Image::Cubin { assembled, .. }) => {
-                let version = self.toolchain.ptxas().map(|ptxas| ptxas.version);
-                let line = assembled.report.entry(entry).zip(version);
-                Ok(line.map(|(report, version)| {
-                    let messages = assembled.report.messages.iter();
-                    let said = messages.map(|message| format!(", warning: {}", message.text));
-                    assembly_line(report, version) + &said.collect::<String>()
-                }))
-            }
-            Ok(Image::Ptx(_)) => unreachable!("assembling gives a cubin or fails"),
-            Err(error) => Err(self.speaker.error(entry, &error)),
-        }
+        let Image::Cubin { assembled, .. } = self.toolchain.assemble(ptx)? else {
+            unreachable!("assembling gives a cubin or fails")
+        };
+        let version = self.toolchain.ptxas().map(|ptxas| ptxas.version);
+        let line = assembled.report.entry(entry).zip(version);
+        Ok(line.map(|(report, version)| {
+            let messages = assembled.report.messages.iter();
+            let said = messages.map(|message| format!(", warning: {}", message.text));
+            assembly_line(report, version) + &said.collect::<String>()
+        }))
+    }
+
+    /// The texts of the smallest of `variants` variants that are short enough to be read.
+    fn texts(&self, task: &Task<'_>, made: &Made, variants: usize) -> Done<Vec<Golden>> {
+        let ir = resolved(task).and_then(|func| Ok(ir_text(func, &KEPT_STAGE)?));
+        let ir = ir.map_err(|error| self.speaker.error(&task.variant.display, &error))?;
+        let which = match variants {
+            1 => "",
+            _ => ", the variant with the fewest instructions",
+        };
+        let header = format!("kernel: {}{which}", task.variant.instance.display());
+        let ir = is_short(&ir).then_some(ir);
+        let texts = [(Kind::Ir, ir), (Kind::Ptx, made.ptx.clone())];
+        let golden = |(kind, text): (Kind, Option<String>)| {
+            Some(Golden {
+                name: task.name.clone(),
+                kind,
+                text: comment(std::slice::from_ref(&header)) + &text?,
+                assembly: None,
+            })
+        };
+        Ok(texts.into_iter().filter_map(golden).collect())
     }
 }
 
-/// The texts of the smallest of `variants` variants that are short enough to be read.
-fn texts_of(
-    made: &Made<'_>,
-    variants: usize,
-    texts: [(Kind, String); 2],
-) -> impl Iterator<Item = Golden> {
-    let which = match variants {
-        1 => "",
-        _ => ", the variant with the fewest instructions",
-    };
-    let header = format!("kernel: {}{which}", made.compiled.display());
-    let short = texts
-        .into_iter()
-        .filter(|(_, text)| text.lines().count() <= LONGEST);
-    short.map(move |(kind, text)| Golden {
-        name: made.name.clone(),
-        kind,
-        text: comment(std::slice::from_ref(&header)) + &text,
-        assembly: None,
-    })
+fn resolved(task: &Task<'_>) -> Result<Func> {
+    Ok(task.variant.instance.trace()?.func)
+}
+
+/// Whether a text is one that somebody reads.
+fn is_short(text: &str) -> bool {
+    text.lines().count() <= LONGEST
 }

@@ -1,4 +1,14 @@
-//! A matrix product on the host, in f64, on all cores.
+//! Sums of products on the host in f64, for the references of cases and tests. Those of matrices are optimised where an author's package is
+//! not: written there, they take a debug build some hundred times as long, and longer than the emulator takes for the kernel.
+//!
+//! ```
+//! use tilekit::reference::{Matrix, product};
+//!
+//! let (a, b) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]);
+//! let (a, b) = (Matrix::rows(&a, 2), Matrix::rows(&b, 2));
+//! assert_eq!(product([2, 2, 2], a, b), [19.0, 22.0, 43.0, 50.0]);
+//! assert_eq!(product([2, 2, 2], a, b.transposed()), [17.0, 23.0, 39.0, 53.0]);
+//! ```
 
 #![allow(
     unsafe_code,
@@ -9,14 +19,32 @@ use rayon::prelude::*;
 
 /// A row-major matrix in memory, which may be read transposed.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix<'a> {
-    pub(super) elements: &'a [f64],
+pub struct Matrix<'a> {
+    elements: &'a [f64],
     /// Elements from one row in memory to the next.
-    pub(super) stride: usize,
-    pub(super) is_transposed: bool,
+    stride: usize,
+    is_transposed: bool,
 }
 
-impl Matrix<'_> {
+impl<'a> Matrix<'a> {
+    /// A matrix whose rows lie in memory, so many elements from one to the next.
+    pub fn rows(elements: &'a [f64], stride: usize) -> Matrix<'a> {
+        Matrix {
+            elements,
+            stride,
+            is_transposed: false,
+        }
+    }
+
+    /// The transpose of the same elements.
+    #[must_use]
+    pub fn transposed(self) -> Matrix<'a> {
+        Matrix {
+            is_transposed: !self.is_transposed,
+            ..self
+        }
+    }
+
     /// Elements from one row or column, as the product sees them, to the next.
     fn steps(&self) -> [isize; 2] {
         let stride = self.stride as isize;
@@ -38,11 +66,11 @@ impl Matrix<'_> {
 /// The fewest rows that one task computes: every task packs the whole operand B for itself.
 const ROWS: usize = 128;
 
-/// `left · right`, `[m, n]` row-major, of `[m, k]` and `[k, n]`.
+/// `left · right`, `[m, n]` row-major, of `[m, k]` and `[k, n]`, on all cores. What is multiplied by zero must be finite.
 ///
 /// # Panics
 /// If an operand has fewer elements than that.
-pub(super) fn product([m, n, k]: [usize; 3], left: Matrix<'_>, right: Matrix<'_>) -> Vec<f64> {
+pub fn product([m, n, k]: [usize; 3], left: Matrix<'_>, right: Matrix<'_>) -> Vec<f64> {
     assert!(
         left.holds(m, k) && right.holds(k, n),
         "operands hold what is multiplied"
@@ -81,6 +109,41 @@ pub(super) fn product([m, n, k]: [usize; 3], left: Matrix<'_>, right: Matrix<'_>
             }
         });
     result
+}
+
+/// The products of each of `m` rows with each of `n` others, all of `k` elements one behind the other: `[m, n]` row-major.
+///
+/// # Panics
+/// If there are fewer elements than that.
+pub fn products_of_rows([m, n, k]: [usize; 3], rows: &[f64], others: &[f64]) -> Vec<f64> {
+    let others = Matrix::rows(others, k).transposed();
+    product([m, n, k], Matrix::rows(rows, k), others)
+}
+
+/// The sum of products of `x` with as many elements of `y`.
+///
+/// # Panics
+/// If there are fewer of these.
+pub fn dot(x: &[f64], y: &[f64]) -> f64 {
+    // Here and in `add`: a debug build inlines nothing, and takes eight times as long for iterators.
+    let (mut sum, mut at) = (0.0, 0);
+    while at < x.len() {
+        sum += x[at] * y[at];
+        at += 1;
+    }
+    sum
+}
+
+/// Adds `factor` times `x` to as many elements of `sums`.
+///
+/// # Panics
+/// If there are fewer of these.
+pub fn add(sums: &mut [f64], factor: f64, x: &[f64]) {
+    let mut at = 0;
+    while at < x.len() {
+        sums[at] += factor * x[at];
+        at += 1;
+    }
 }
 
 #[cfg(test)]
@@ -146,5 +209,17 @@ mod tests {
         check([3, 2, 0], 0, [false, true]);
         check([0, 2, 4], 0, [false, true]);
         check([2, 0, 4], 1, [false, false]);
+    }
+
+    #[test]
+    fn rows_are_multiplied_with_rows_and_added() {
+        let (rows, others) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
+        let all = products_of_rows([2, 3, 2], &rows, &others);
+        assert_eq!(all, [17.0, 23.0, 29.0, 39.0, 53.0, 67.0]);
+        let sum = dot(&rows[2..], &others);
+        assert_eq!(vec![sum], [39.0], "as many as the first has");
+        let mut sums = vec![1.0; 3];
+        add(&mut sums, 2.0, &rows[..2]);
+        assert_eq!(sums, [3.0, 5.0, 1.0]);
     }
 }
