@@ -8,8 +8,8 @@ use super::need::Need;
 const FEW_ROWS: usize = 256;
 const LONG: usize = 16;
 
-/// How much L2 fetches at a time of an operand whose rows are so many bytes apart: lines. Two lines at a time, or what is asked for alone, take DRAM 1 to 4 % longer (`bench/results/products.md`). Rows that begin between units of 32 bytes ask
-/// for two lines, which takes L2 longer than parts of them: those alone are fetched, unless DRAM gives all of them once.
+/// How much L2 fetches at a time of an operand whose rows are so many bytes apart: lines. Two lines at a time cross the fabric between the halves of L2 for nothing. Of rows that begin between units of 32 bytes what is asked for alone is fetched, unless DRAM gives
+/// all of them once (`bench/results/products.md`).
 pub(super) fn promotion(pitch: usize, need: &Need) -> L2Promotion {
     let [m, n, _] = need.size;
     let is_read_once = m.min(n) <= FEW_ROWS && need.steps() >= LONG;
@@ -24,7 +24,7 @@ pub(super) fn promotion(pitch: usize, need: &Need) -> L2Promotion {
 mod tests {
     use super::*;
 
-    /// 3475 x 7688 x 9016 took 1.12 times as long with whole lines, 100 x 960 x 13640 1.03 times without them.
+    /// Of 100 x 960 x 13640 whole lines take 0.97 of the time.
     #[test]
     fn lines_are_fetched_where_rows_begin_at_sectors_or_are_read_once() {
         let of = |size: [usize; 3]| promotion(2 * size[2], &Need::of_16_bits(size));
