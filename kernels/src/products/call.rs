@@ -275,9 +275,11 @@ impl Products {
         };
         let launch = Launch {
             need,
-            factors: [of_x.mapped(x.source()), of_y.mapped(y.source())].map(|factor| match options
-                .precision
-            {
+            factors: [
+                of_x.mapped(x.source(), &need),
+                of_y.mapped(y.source(), &need),
+            ]
+            .map(|factor| match options.precision {
                 Precision::Tf32 => T::loaded(factor),
                 Precision::Tf32x3 => factor,
             }),
@@ -337,10 +339,11 @@ impl Products {
             }
             Instance::Split(tile) => {
                 let form = launch.form(tile, epilogue);
+                let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(split_k::<T, O, E>, form).compile(&self.compiler);
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
-                self.launch_parts(stream, (&plan, tile, false), &kernel, launch)?;
+                self.launch_parts(stream, (&plan, tile, tile.turned), &kernel, launch)?;
             }
             Instance::Precise(tile) => {
                 let form = launch.form(tile, epilogue);

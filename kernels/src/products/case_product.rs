@@ -8,6 +8,7 @@ use super::factor::{Operand, ResultOf, unit};
 use super::form::Side;
 use super::need::Need;
 use super::options::Precision;
+use super::promotion::promotion;
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]
@@ -108,7 +109,10 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         let side = self.lies.sides[number];
         let shape = shape_of([self.size[number], self.size[2]], side);
         let batches = side.is_batched.then_some(self.lies.batches);
-        let factor = place(self.factors[number].view(), shape, batches);
+        let pitch = stride::<T>(shape[1]) * size_of::<T>();
+        let view = self.factors[number].view();
+        let view = view.with_l2_promotion(promotion(pitch, &self.need()));
+        let factor = place(view, shape, batches);
         match self.precision {
             Precision::Tf32 => T::loaded(factor),
             Precision::Tf32x3 => factor,

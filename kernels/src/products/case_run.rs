@@ -200,8 +200,13 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             Instance::Split(tile) => {
                 let [parts, each] = self.divided(plan);
                 let (sums, counts) = workspace.expect("made for all plans");
-                let arguments = (a, b, c, pitch, m, n, k, parts, each, data, sums, counts);
-                let kernel = fixed(split_k::<T, O, E>, self.form(tile, epilogue));
+                let (x, y, rows, columns) = exchanged(tile.turned);
+                let form = self.form(tile, epilogue);
+                let form = if tile.turned { form.turned() } else { form };
+                let kernel = fixed(split_k::<T, O, E>, form);
+                let arguments = (
+                    x, y, c, pitch, rows, columns, k, parts, each, data, sums, counts,
+                );
                 Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Any(_) | Instance::Copied(_) => {

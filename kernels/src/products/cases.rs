@@ -8,7 +8,8 @@ use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
 use super::numbers::{
-    PLANNED, few, few_exchanged, many, many_by_pairs, split, split_by_pairs, wave, wave_by_pairs,
+    PLANNED, few, few_exchanged, many, many_by_pairs, split, split_by_pairs,
+    split_exchanged_by_pairs, wave, wave_by_pairs,
 };
 
 /// Products that are stored as they are.
@@ -62,6 +63,21 @@ fn product_of_few_tiles_bf16(case: &mut Case) -> CaseResult {
     rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_split_k_bf16(case: &mut Case) -> CaseResult {
+    plain::<bf16, bf16>(case, Lies::ALONG_K)
+}
+
+/// Parts of exchanged tiles, whose columns are no power of two: of one step and of several, edges of both dimensions, and pairs whose second tile is outside.
+#[case(sizes(
+    m = [171, 177, 1],
+    n = [136, 520, 264],
+    k = [712, 1096, 136],
+    instance = [
+        split_exchanged_by_pairs([2, 176, 5]), split_exchanged_by_pairs([2, 176, 5]),
+        split_exchanged_by_pairs([2, 176, 5])
+    ],
+    rivals = [0, 0, 0]
+))]
+fn product_split_k_exchanged_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 

@@ -45,9 +45,9 @@ fn product_clusters_bf16(case: &mut Case) -> CaseResult {
 
 /// The same of other tiles, of which a cluster has some outside.
 #[case(sizes(
-    m = [260, 40, 136, 130, 70, 200, 130, 65, 200, 72, 136, 140, 90, 30, 130, 33],
-    n = [100, 264, 168, 264, 328, 200, 264, 136, 264, 168, 168, 200, 264, 264, 200, 264],
-    k = [712, 712, 600, 400, 776, 456, 520, 840, 520, 776, 584, 600, 776, 520, 648, 840],
+    m = [260, 40, 136, 130, 70, 200, 130, 65, 200, 72, 136, 140, 90, 30, 130, 33, 24, 180],
+    n = [100, 264, 168, 264, 328, 200, 264, 136, 264, 168, 168, 200, 264, 264, 200, 264, 200, 328],
+    k = [712, 712, 600, 400, 776, 456, 520, 840, 520, 776, 584, 600, 776, 520, 648, 840, 584, 88],
     instance = [
         cluster(ClusterTile::of([4, 1], [1, 96, 10])), cluster(ClusterTile::of([4, 1], [2, 32, 10]).exchanged()),
         cluster(ClusterTile::of([2, 2], [2, 80, 8])), cluster(ClusterTile::of([2, 2], [3, 112, 5]).exchanged()),
@@ -57,7 +57,8 @@ fn product_clusters_bf16(case: &mut Case) -> CaseResult {
         cluster(ClusterTile::of([1, 4], [2, 80, 8])), cluster(ClusterTile::of([2, 4], [2, 80, 8])),
         cluster(ClusterTile::of([2, 4], [1, 80, 11]).exchanged()),
         cluster(ClusterTile::of([1, 4], [3, 32, 7]).exchanged()), cluster(ClusterTile::of([1, 8], [2, 48, 9])),
-        cluster(ClusterTile::of([1, 8], [1, 48, 12]))
+        cluster(ClusterTile::of([1, 8], [1, 48, 12])), cluster(ClusterTile::of([1, 2], [3, 16, 8]).exchanged()),
+        cluster(ClusterTile::of([2, 1], [2, 176, 5]).exchanged())
     ]
 ))]
 fn product_more_clusters_bf16(case: &mut Case) -> CaseResult {
@@ -66,9 +67,9 @@ fn product_more_clusters_bf16(case: &mut Case) -> CaseResult {
 
 /// Clusters that divide K besides: parts of one step and of several, and parts without steps; then one that does not.
 #[case(sizes(
-    m = [136, 100, 200, 393, 88, 100, 90],
-    n = [104, 200, 136, 88, 136, 72, 392],
-    k = [1224, 520, 1224, 1736, 520, 72, 520],
+    m = [136, 100, 200, 393, 88, 100, 90, 264],
+    n = [104, 200, 136, 88, 136, 72, 392, 24],
+    k = [1224, 520, 1224, 1736, 520, 72, 520, 1672],
     instance = [
         cluster(ClusterTile::of([2, 1], [1, 96, 8]).in_parts(4)),
         cluster(ClusterTile::of([2, 1], [1, 96, 8]).exchanged().in_parts(4)),
@@ -76,7 +77,8 @@ fn product_more_clusters_bf16(case: &mut Case) -> CaseResult {
         cluster(ClusterTile::of([1, 1], [1, 80, 9]).in_parts(8)),
         cluster(ClusterTile::of([1, 2], [1, 80, 9]).exchanged().in_parts(4)),
         cluster(ClusterTile::of([1, 1], [1, 112, 7]).exchanged().in_parts(8)),
-        cluster(ClusterTile::of([1, 4], [3, 80, 6]).exchanged())
+        cluster(ClusterTile::of([1, 4], [3, 80, 6]).exchanged()),
+        cluster(ClusterTile::of([4, 1], [1, 32, 12]).in_parts(2))
     ]
 ))]
 fn product_clusters_in_parts_bf16(case: &mut Case) -> CaseResult {

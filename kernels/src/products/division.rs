@@ -34,8 +34,9 @@ impl Division {
         match instance {
             Instance::Split(tile) => {
                 let [rows, columns] = tile.shape();
-                let along_m = m.div_ceil(rows).next_multiple_of(tile.ctas);
-                Some(along_m * n.div_ceil(columns))
+                let [m, n] = if tile.turned { [n, m] } else { [m, n] };
+                let along_rows = m.div_ceil(rows).next_multiple_of(tile.ctas);
+                Some(along_rows * n.div_ceil(columns))
             }
             Instance::PreciseParts(tile) => Some(tile.count([m, n]).iter().product()),
             _ => None,

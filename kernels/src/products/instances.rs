@@ -107,7 +107,10 @@ impl Instance {
                 let turned = t.turned as usize;
                 [2, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0]
             }
-            Instance::Split(t) => [3, t.groups, t.columns, t.stages, t.ctas, 0, 0, 0],
+            Instance::Split(t) => {
+                let turned = t.turned as usize;
+                [3, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0]
+            }
             Instance::Cluster(t) => {
                 let ([x, y], turned) = (t.along, t.turned as usize);
                 [4, x, y, t.parts, t.groups, t.columns, t.stages, turned]
@@ -164,8 +167,14 @@ impl Instance {
             }
             Instance::Few(_) | Instance::Precise(_) => Some(self),
             Instance::Split(tile) => {
-                let is_able = need.batches == 1 && takes(tile.shape(), tile.ctas);
-                is_able.then_some(self)
+                // Exchanged, either operand may be shared, and both are along K.
+                let is_along_k = need.is_mn_major == [false; 2];
+                let is_taken = if tile.turned {
+                    is_along_k
+                } else {
+                    takes(tile.shape(), tile.ctas)
+                };
+                (need.batches == 1 && is_taken).then_some(self)
             }
             Instance::Cluster(tile) => {
                 let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
@@ -222,7 +231,8 @@ impl fmt::Display for Instance {
             }
             Instance::Split(tile) => {
                 let ([rows, columns], pairs) = (tile.shape(), by_pairs(tile.ctas));
-                write!(f, "{rows}x{columns} in parts along K{pairs}")
+                write!(f, "{rows}x{columns} in parts along K{pairs}")?;
+                f.write_str(exchanged(tile.turned))
             }
             Instance::Precise(tile) => {
                 let [rows, columns] = tile.shape();

@@ -52,6 +52,7 @@ pub mod plan;
 pub mod precise;
 mod precise_cases;
 pub mod precise_parts;
+mod promotion;
 pub mod repack;
 mod repack_cases;
 pub(crate) mod ring;

@@ -54,6 +54,10 @@ pub(super) const fn split_by_pairs(tile: [usize; 3]) -> usize {
     Instance::Split(SplitTile::of(tile).by_pairs()).number()
 }
 
+pub(super) const fn split_exchanged_by_pairs(tile: [usize; 3]) -> usize {
+    Instance::Split(SplitTile::of(tile).by_pairs().exchanged()).number()
+}
+
 pub(super) const fn cluster(tile: ClusterTile) -> usize {
     Instance::Cluster(tile).number()
 }

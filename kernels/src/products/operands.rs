@@ -5,16 +5,18 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use tilekit::prelude::*;
-use tilekit::{Buffer, Device, L2Promotion};
+use tilekit::{Buffer, Device};
 
 use super::call::Products;
 use super::check::{Taken, View};
 use super::error::Result;
-use super::factor::{Operand, STAGE_BYTES, Stored};
+use super::factor::{Operand, Stored};
 use super::kept_kernels::Which;
 use super::matrix::Matrix;
+use super::need::Need;
 use super::options::Options;
 use super::pad_rows::{pad_rows, tiles};
+use super::promotion::promotion;
 use super::repack::{TILE, repack};
 use crate::handles::handles;
 
@@ -385,15 +387,10 @@ impl<T: DeviceElement> InRows<T> {
         view.with_offset(place.offset)
     }
 
-    /// The same for a tensor map of an operand. Where rows do not begin at lines of 128 bytes, L2 fetches what is asked for alone: TMA loads of rows that begin between units of 32 bytes are a sixth faster so.
-    pub(super) fn mapped<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
-        let view = self.view(own);
+    /// The same for a tensor map of an operand of a product.
+    pub(super) fn mapped<'a>(&'a self, own: &'a Buffer<T>, need: &Need) -> View<'a, T> {
         let pitch = self.place.strides[0] * size_of::<T>();
-        if pitch.is_multiple_of(STAGE_BYTES) {
-            view
-        } else {
-            view.with_l2_promotion(L2Promotion::None)
-        }
+        self.view(own).with_l2_promotion(promotion(pitch, need))
     }
 
     /// All matrices of a batch, be it one.

@@ -78,8 +78,8 @@ pub fn precise_parts<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         launch_wait();
         let (sums, _) = rings.sums(group, steps, rings.start());
         let [row, column] = place();
-        exchange.add_up([number, part], group, sums, |first, sums| {
-            ending.store_rows([row + first, column], sums);
+        exchange.add_up([number, part], group, sums, |[i, j], sums| {
+            ending.store_rows([row + i, column + j], sums);
         });
     };
     let split = || {

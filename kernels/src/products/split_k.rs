@@ -26,6 +26,8 @@ pub struct SplitTile {
     pub stages: usize,
     /// CTAs of a cluster, whose tiles are one above the other: each loads its share of the columns and multicasts it to all.
     pub ctas: usize,
+    /// A and B are exchanged: rows of the tile are columns of C.
+    pub turned: bool,
 }
 
 impl SplitTile {
@@ -36,6 +38,16 @@ impl SplitTile {
             columns,
             stages,
             ctas: 1,
+            turned: false,
+        }
+    }
+
+    /// The same of A and B exchanged.
+    #[must_use]
+    pub const fn exchanged(self) -> Self {
+        SplitTile {
+            turned: true,
+            ..self
         }
     }
 
@@ -55,6 +67,15 @@ impl SplitTile {
         [self.groups * INSTRUCTION_ROWS, self.columns]
     }
 
+    /// Registers of a consumer thread, and of a thread that loads.
+    fn registers(self) -> [u32; 2] {
+        if self.groups == 3 {
+            [160, 32]
+        } else {
+            [232, 40]
+        }
+    }
+
     /// Elements of `sums` and of `counts` that so many tiles in so many parts need, at least one of each.
     pub fn workspace(self, [tiles, parts]: [usize; 2]) -> [usize; 2] {
         let [rows, columns] = self.shape();
@@ -70,14 +91,13 @@ impl fmt::Display for SplitTile {
             columns,
             stages,
             ctas,
+            turned,
         } = self;
         write!(f, "{groups}x{columns}x{stages}")?;
-        write_ctas(f, *ctas)
+        write_ctas(f, *ctas)?;
+        f.write_str(if *turned { "+turned" } else { "" })
     }
 }
-
-/// Registers of a consumer thread, and of a thread that loads.
-const REGISTERS: [u32; 2] = [232, 40];
 
 /// Parts along K of a tile, at most.
 pub(super) const MOST_PARTS: usize = 16;
@@ -112,21 +132,27 @@ impl<S: Numeric> Exchange<S> {
         self.counts + (tile * self.tile.groups + group) * 2
     }
 
-    /// Exchanges the sums of a warpgroup's rows with the other programs of a tile, and gives `store` those of some rows over all parts with the first of these rows in the tile.
+    /// Exchanges the sums of a warpgroup's rows with the other programs of a tile, and gives `store` those of some rows over all parts, or of some columns of a turned tile, with the row and column of the tile where
+    /// they begin.
     #[device]
     pub(super) fn add_up(
         self,
         [tile, part]: [Scalar<i32>; 2],
         group: usize,
         sums: Tensor<S>,
-        store: impl Fn(Scalar<i32>, Tensor<S>),
+        store: impl Fn([Scalar<i32>; 2], Tensor<S>),
     ) {
         self.store_part([tile, part], group, sums);
         self.wait(tile, group);
-        let chunks = (INSTRUCTION_ROWS / self.rows_added()) as i32;
+        let chunks = (INSTRUCTION_ROWS * self.tile.columns / ADDED) as i32;
+        let row = scalar((group * INSTRUCTION_ROWS) as i32);
         for chunk in range(part, chunks).step(self.parts) {
             let sums = self.added(tile, group, chunk);
-            let first = scalar((group * INSTRUCTION_ROWS) as i32) + chunk * self.rows_added();
+            let first = if self.tile.turned {
+                [row, chunk * (ADDED / INSTRUCTION_ROWS)]
+            } else {
+                [row + chunk * (ADDED / self.tile.columns), scalar(0)]
+            };
             store(first, sums);
         }
     }
@@ -135,11 +161,18 @@ impl<S: Numeric> Exchange<S> {
     #[track_caller]
     fn store_part(self, [tile, part]: [Scalar<i32>; 2], group: usize, sums: Tensor<S>) {
         let columns = self.tile.columns;
-        let row = scalar((group * INSTRUCTION_ROWS) as i32);
-        let i = rows_of(sums.layout(), row, INSTRUCTION_ROWS);
+        let first = group * INSTRUCTION_ROWS;
         let j = columns_of(sums.layout(), scalar(0), columns);
+        // Neighbours in C are neighbours here.
+        let at = if self.tile.turned {
+            let i = rows_of(sums.layout(), scalar(0), INSTRUCTION_ROWS);
+            j * INSTRUCTION_ROWS as i32 + i + (first * columns) as i32
+        } else {
+            let i = rows_of(sums.layout(), scalar(first as i32), INSTRUCTION_ROWS);
+            i * columns as i32 + j
+        };
         let to = self.sums + self.first(tile, part);
-        to.at(i * columns as i32 + j).store(sums);
+        to.at(at).store(sums);
         self.count(tile, group).at(0).release().atomic_add(1);
     }
 
@@ -156,27 +189,28 @@ impl<S: Numeric> Exchange<S> {
         }
     }
 
-    /// Rows of a warpgroup that are added at a time.
-    fn rows_added(self) -> usize {
-        ADDED / self.tile.columns
-    }
-
-    /// The sums of all parts of some rows of a warpgroup, the parts in ascending order.
+    /// The sums of all parts of some rows of a warpgroup, or of some columns of a turned tile, the parts in ascending order.
     #[device]
     #[track_caller]
-    fn added(self, tile: Scalar<i32>, group: usize, rows: Scalar<i32>) -> Tensor<S> {
+    fn added(self, tile: Scalar<i32>, group: usize, chunk: Scalar<i32>) -> Tensor<S> {
         let [of_tile, columns] = self.tile.shape();
         // All parts at once: one load after the other would take as many times as long.
         let layout = Blocked::new([MOST_PARTS, 4], [1, 32], [1, 4], [1, 0]);
         let part = arange(0..MOST_PARTS, Slice::new(1, layout.clone())).expand_dims(1);
         let at = arange(0..ADDED, Slice::new(0, layout)).expand_dims(0);
-        let before = rows * ADDED + (group * INSTRUCTION_ROWS * columns) as i32;
+        let before = chunk * ADDED + (group * INSTRUCTION_ROWS * columns) as i32;
         let from_part = self.tiles.cast::<i64>() * (of_tile * columns) as i64;
         let places = part.cast::<i64>() * from_part + (at + before).cast::<i64>();
         let from = self.sums + self.first(tile, scalar(0));
         let is_there = part < self.parts;
         let parts = from.at(places).mask(is_there).other(S::ZERO).load();
-        parts.sum(0).reshape([self.rows_added(), columns])
+        let sums = parts.sum(0);
+        if self.tile.turned {
+            let shape = [ADDED / INSTRUCTION_ROWS, INSTRUCTION_ROWS];
+            sums.reshape(shape).permute([1, 0])
+        } else {
+            sums.reshape([ADDED / columns, columns])
+        }
     }
 }
 
@@ -245,8 +279,8 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
             let (sums, next) = of.sums((group, part), at);
             at = next;
             let [row, column] = of.place(tile);
-            exchange.add_up([tile, part], group, sums, |first, sums| {
-                store([row * rows + first, column * columns], sums);
+            exchange.add_up([tile, part], group, sums, |[i, j], sums| {
+                store([row * rows + i, column * columns + j], sums);
             });
         }
     };
@@ -263,7 +297,7 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
         }
         ring.end(at);
     };
-    let [of_consumers, of_others] = REGISTERS;
+    let [of_consumers, of_others] = tile.registers();
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))
@@ -274,7 +308,8 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty. `sums` and `counts` are as [`SplitTile::workspace`] says; counts are 0. The
 /// programs of a tile wait for each other: where a tile has several parts, there are no more programs than are resident at a time
-/// (`kernels/src/products/division.rs` plans no more), one for each part. Element `[i, j]` of the result is at `out + i * stride + j`. By clusters of several CTAs B is along K.
+/// (`kernels/src/products/division.rs` plans no more), one for each part. Element `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile
+/// at `out + j * stride + i`: the product with A and B exchanged. By clusters of several CTAs B is along K.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
 pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<SplitTile, E>,
@@ -339,7 +374,7 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         epilogue: form.epilogue,
         columns,
         ctas: 1,
-        turned: false,
+        turned: tile.turned,
         is_batched: false,
         out,
         stride,

@@ -65,8 +65,8 @@ pub(super) const FEW: [FewTile; 32] = by_clusters(&[
     (FewTile::of([2, 128, 6]), 3),
 ]);
 
-/// Tiles of `split_k`: warpgroups, columns, stages.
-pub(super) const SPLIT: [SplitTile; 8] = [
+/// Tiles of `split_k`: warpgroups, columns, stages. The exchanged one is for 129 to 176 rows by some 5000 columns with long K.
+pub(super) const SPLIT: [SplitTile; 9] = [
     SplitTile::of([1, 64, 14]),
     SplitTile::of([1, 128, 9]),
     SplitTile::of([1, 128, 9]).by_pairs(),
@@ -75,11 +75,13 @@ pub(super) const SPLIT: [SplitTile; 8] = [
     SplitTile::of([2, 128, 7]).by_pairs(),
     SplitTile::of([2, 256, 4]),
     SplitTile::of([2, 256, 4]).by_pairs(),
+    SplitTile::of([2, 176, 5]).by_pairs().exchanged(),
 ];
 
 /// Tiles of `cluster_tiles`: tiles of a cluster along rows and columns; warpgroups, columns, stages. Of all that fit, those that the model of times says gain most over the shapes of the survey
 /// (`bench/results/products.md`); those in parts, which are for few tiles of few rows with long K, were besides the fastest of some of its shapes when all were timed by them, as was 192x80 by clusters of 1x4.
-pub(super) const CLUSTER: [ClusterTile; 31] = [
+pub(super) const CLUSTER: [ClusterTile; 34] = [
+    ClusterTile::of([4, 1], [1, 32, 12]).in_parts(2),
     ClusterTile::of([1, 8], [1, 48, 12]),
     ClusterTile::of([1, 8], [1, 64, 12]).exchanged(),
     ClusterTile::of([1, 8], [1, 80, 11]),
@@ -99,10 +101,12 @@ pub(super) const CLUSTER: [ClusterTile; 31] = [
     ClusterTile::of([2, 4], [1, 144, 7]),
     ClusterTile::of([4, 1], [2, 32, 10]).exchanged(),
     ClusterTile::of([1, 8], [2, 48, 9]),
+    ClusterTile::of([2, 1], [2, 176, 5]).exchanged(),
     ClusterTile::of([1, 4], [2, 80, 8]),
     ClusterTile::of([2, 2], [2, 80, 8]),
     ClusterTile::of([2, 4], [2, 80, 8]),
     ClusterTile::of([2, 4], [2, 112, 7]),
+    ClusterTile::of([1, 2], [3, 16, 8]).exchanged(),
     ClusterTile::of([1, 4], [3, 32, 7]).exchanged(),
     ClusterTile::of([1, 4], [3, 48, 6]),
     ClusterTile::of([2, 4], [3, 48, 7]).exchanged(),
