@@ -94,7 +94,7 @@ fn scale_launch() -> String {
 /// `launch` line of `copied<128>` for 300 rows, so many bytes apart: its maps have address, shape, stride and box of each tensor.
 fn copied_launch(shared_bytes: u32, [x, out]: [u64; 2]) -> String {
     let map = |address: u64, stride: u64| {
-        let numbers = 9_u64 | 2 << 8 | 3 << 16 | 3 << 24;
+        let numbers = 9_u64 | 2 << 8 | 3 << 16 | 2 << 24;
         tiled_map(address, numbers, [128, 300], stride, [64, 128])
     };
     format!(
@@ -111,7 +111,7 @@ fn taps_launch(shared_bytes: u32) -> String {
         let halves = halves.iter().flat_map(|half| half.to_le_bytes());
         stand_in::hex(&words.chain(halves).collect::<Vec<u8>>())
     };
-    let numbers = |rank: u64| 9 | rank << 8 | 1 << 16 | 3 << 24;
+    let numbers = |rank: u64| 9 | rank << 8 | 1 << 16 | 2 << 24;
     // Dimensions and strides begin with the innermost; corners, pixels, channels and steps stand where a map of boxes has its box.
     let image = map(
         [0x10000, numbers(4), 16, 7, 5, 2, 0, 32, 224, 1120, 0],

@@ -58,6 +58,9 @@ static int check(const tk_module *module, const tk_kernel *kernel, const char *c
 
 enum { CUDA_ERROR_NO_DEVICE = 100 };
 
+/* CU_TENSOR_MAP_L2_PROMOTION_L2_128B: what L2 fetches around a row, as maps of programs in Rust have it. */
+enum { L2_128B = 2 };
+
 static int no_gpu(const tk_kernel *kernel) {
   return tk_fail(kernel, TK_ERROR_NO_DRIVER, "the NVIDIA driver sees no GPU; check CUDA_VISIBLE_DEVICES");
 }
@@ -330,7 +333,7 @@ static int encode_im2col(const tk_module *module, const tk_kernel *kernel, const
   FUNCTION(module, ENCODE_IM2COL, encode);
   return check(module, kernel, "cuTensorMapEncodeIm2col",
                encode(map, tensor->data_type, tensor->rank, (void *)(uintptr_t)tensor->address, dims, strides, corners[0], corners[1],
-                      tensor->box[1], tensor->box[0], steps, 0, tensor->swizzle, 3, 0));
+                      tensor->box[1], tensor->box[0], steps, 0, tensor->swizzle, L2_128B, 0));
 }
 
 int tk_tensor_map(const tk_module *module, const tk_kernel *kernel, const tk_tensor *tensor, uint64_t map[TK_MAP_BYTES / 8]) {
@@ -377,7 +380,7 @@ int tk_tensor_map(const tk_module *module, const tk_kernel *kernel, const tk_ten
     code = encode_im2col(module, kernel, tensor, dims, strides, steps, aligned);
   else code = check(module, kernel, "cuTensorMapEncodeTiled",
                encode(aligned, tensor->data_type, tensor->rank, (void *)(uintptr_t)tensor->address, dims, strides, box, steps, 0,
-                      tensor->swizzle, 3, 0));
+                      tensor->swizzle, L2_128B, 0));
   if (!code) memcpy(map, aligned, TK_MAP_BYTES);
   return code;
 }
