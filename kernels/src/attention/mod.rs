@@ -23,6 +23,7 @@ mod options;
 mod plan;
 mod reference;
 pub mod ring;
+mod setup;
 mod table;
 mod workspace;
 mod written;

@@ -11,7 +11,8 @@ use super::sections::Plan;
 use crate::attention::blocks::lists::UNIT;
 use crate::attention::modifier::Plain;
 use crate::attention::plan::Sizes;
-use crate::attention::reference::{Attention, Scores, Setup, numbers};
+use crate::attention::reference::{Attention, numbers};
+use crate::attention::setup::{Scores, Setup};
 
 /// The results of forward, rounded as it rounds them.
 fn results<T: DeviceElement>(

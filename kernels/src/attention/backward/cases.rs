@@ -11,7 +11,8 @@ use crate::attention::dropout::Dropout;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 use crate::attention::plan::{Mask, Numbers, Sizes, Tile};
-use crate::attention::reference::{CAUSAL, FULL, Scores, Setup, WINDOW, numbers};
+use crate::attention::reference::numbers;
+use crate::attention::setup::{CAUSAL, FULL, Scores, Setup, WINDOW};
 
 /// A case of one instance.
 fn gradients<T, const D: usize, const DV: usize, const ORDERED: bool, M: Differentiable>(

@@ -10,7 +10,7 @@ use crate::attention::blocks::patterns::{Lists, pattern, shape_of, whole};
 use crate::attention::blocks::transposed::QueryLists;
 use crate::attention::modifier::{Differentiable, Plain, Softcap};
 use crate::attention::plan::{Numbers, Tile};
-use crate::attention::reference::{CAUSAL, Scores, Setup};
+use crate::attention::setup::{CAUSAL, Scores, Setup};
 
 fn launch<T, const D: usize, const DV: usize, const ORDERED: bool, M: Differentiable>(
     case: &mut Case,

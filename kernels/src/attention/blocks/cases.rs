@@ -10,7 +10,8 @@ use crate::attention::forward::kernel::reset;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Modifier, Plain, Softcap};
 use crate::attention::plan::{Sizes, reach};
-use crate::attention::reference::{Attention, CAUSAL, Scores, Setup, numbers};
+use crate::attention::reference::{Attention, numbers};
+use crate::attention::setup::{CAUSAL, Scores, Setup};
 
 fn listed<T, const D: usize, const DV: usize, const KEYS: usize, const TURNS: bool, M: Modifier>(
     case: &mut Case,

@@ -3,7 +3,8 @@
 use tilekit::prelude::*;
 
 use crate::attention::plan::Sizes;
-use crate::attention::reference::{Attention, Setup, numbers};
+use crate::attention::reference::{Attention, numbers};
+use crate::attention::setup::Setup;
 
 /// Sequences of these lengths, whose pages are in another order than the sequences, or of which each has one page.
 #[derive(Clone)]

@@ -10,7 +10,8 @@ use crate::attention::mainloop::problem::ROWS;
 use crate::attention::merge::splits::merge_splits;
 use crate::attention::modifier::{Alibi, Modifier, Plain, Softcap};
 use crate::attention::plan::{FAR, Mask, Sizes};
-use crate::attention::reference::{CAUSAL, FULL, Scores, Setup, numbers};
+use crate::attention::reference::numbers;
+use crate::attention::setup::{CAUSAL, FULL, Scores, Setup};
 
 const BY_TENSOR: Scaled = [false; 3];
 const BY_HEAD: Scaled = [false, true, false];

@@ -3,10 +3,10 @@
 use tilekit::prelude::*;
 
 use super::kernel::{forward, reset};
+use super::square::Square;
 use crate::attention::inputs::Inputs;
-use crate::attention::mainloop::problem::ROWS;
-use crate::attention::plan::{Sizes, section_of};
-use crate::attention::reference::{self, Attention, FULL, numbers};
+use crate::attention::plan::Sizes;
+use crate::attention::reference::numbers;
 
 /// The instance of `forward` for a type, depth and mask.
 fn attention<
@@ -23,21 +23,19 @@ fn attention<
 where
     T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
-    let [batch, heads, query_heads, tokens] =
-        ["batch", "heads", "query_heads", "tokens"].map(|name| case.size(name));
-    let lines = batch * heads;
-    let kv_heads = heads / query_heads;
-    let sizes = Sizes {
+    let square = Square::of(case, D, CAUSAL);
+    let Square {
+        attention,
+        query_heads,
+        ..
+    } = &square;
+    let Sizes {
         batch,
         heads,
-        kv_heads,
-        queries: tokens,
         keys: tokens,
-        depths: [D, D],
-    };
-    let setup = if CAUSAL { reference::CAUSAL } else { FULL };
-    let attention = Attention::new(sizes, setup);
-    let [of_q, of_kv] = [heads, kv_heads].map(|heads| [batch, heads, tokens, D]);
+        ..
+    } = attention.sizes;
+    let [of_q, of_kv] = square.shapes();
     let [q, k] = inputs.of::<T, 4>(case, [of_q, of_kv], attention.scale());
     let v = case.normal::<T>("v", of_kv);
     let out = case.output::<T>("out", of_q);
@@ -45,16 +43,7 @@ where
     let counter = case.output::<i32>("counter", [1]);
     case.launch(reset, 1, (&counter,))?;
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
-    let tiles = tokens.div_ceil(GROUPS * ROWS) * lines;
-    // Small cases have few programs, so that each computes several tiles, and a section for each head.
-    let (programs, section) = if tiles < 16 {
-        (tiles.min(3), 1)
-    } else {
-        (
-            tiles.min(132),
-            section_of(lines, tokens, 2 * D * size_of::<T>(), CAUSAL),
-        )
-    };
+    let [programs, section] = square.launch(GROUPS, 2 * D * size_of::<T>());
     case.launch(
         forward::<T, D, GROUPS, KEYS, CAUSAL, TURNS>,
         programs,
@@ -67,7 +56,7 @@ where
             &counter,
             batch as i32,
             heads as i32,
-            query_heads as i32,
+            *query_heads as i32,
             tokens as i32,
             section as i32,
             (attention.scale() * LOG2_E) as f32,
@@ -96,9 +85,8 @@ where
         tolerance,
     )?;
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
-    let products = 4 * lines * tokens * tokens * D;
-    case.does_tensor_flops::<T>(if CAUSAL { products / 2 } else { products });
-    case.moves_bytes(4 * size_of::<T>() * lines * tokens * D);
+    case.does_tensor_flops::<T>(square.flops());
+    case.moves_bytes(4 * size_of::<T>() * batch * heads * tokens * D);
     Ok(())
 }
 

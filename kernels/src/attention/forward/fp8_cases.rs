@@ -4,10 +4,10 @@ use tilekit::prelude::*;
 
 use super::fp8::forward_fp8;
 use super::kernel::reset;
+use super::square::Square;
 use crate::attention::inputs::Inputs;
-use crate::attention::mainloop::problem::ROWS;
-use crate::attention::plan::{Sizes, section_of};
-use crate::attention::reference::{self, Attention, FULL, numbers};
+use crate::attention::plan::Sizes;
+use crate::attention::reference::numbers;
 
 /// The elements of `[heads, ..]`, times the factors of the heads.
 fn scaled(elements: &Input<E4m3>, factors: &Input<f32>) -> Vec<f64> {
@@ -30,21 +30,20 @@ fn attention<
     case: &mut Case,
     inputs: Inputs,
 ) -> CaseResult {
-    let [batch, heads, query_heads, tokens] =
-        ["batch", "heads", "query_heads", "tokens"].map(|name| case.size(name));
-    let lines = batch * heads;
-    let kv_heads = heads / query_heads;
-    let sizes = Sizes {
+    let square = Square::of(case, D, CAUSAL);
+    let Square {
+        attention,
+        query_heads,
+        ..
+    } = &square;
+    let Sizes {
         batch,
         heads,
         kv_heads,
-        queries: tokens,
         keys: tokens,
-        depths: [D, D],
-    };
-    let setup = if CAUSAL { reference::CAUSAL } else { FULL };
-    let attention = Attention::new(sizes, setup);
-    let [of_q, of_kv] = [heads, kv_heads].map(|heads| [batch, heads, tokens, D]);
+        ..
+    } = attention.sizes;
+    let [of_q, of_kv] = square.shapes();
     let [q, k] = inputs.of::<E4m3, 4>(case, [of_q, of_kv], attention.scale());
     // No value is negative: each P is rounded with a relative error of 2^-4, and then so is the output.
     let v = case.uniform::<E4m3>("v", of_kv, 0.0..2.0);
@@ -58,13 +57,7 @@ fn attention<
     let lse = case.output::<f32>("lse", [batch, heads, tokens]);
     let counter = case.output::<i32>("counter", [1]);
     case.launch(reset, 1, (&counter,))?;
-    let tiles = tokens.div_ceil(GROUPS * ROWS) * lines;
-    // Small cases have few programs, so that each computes several tiles, and a section for each head.
-    let (programs, section) = if tiles < 16 {
-        (tiles.min(3), 1)
-    } else {
-        (tiles.min(132), section_of(lines, tokens, 2 * D, CAUSAL))
-    };
+    let [programs, section] = square.launch(GROUPS, 2 * D);
     case.launch(
         forward_fp8::<D, GROUPS, KEYS, CAUSAL, TURNS>,
         programs,
@@ -80,7 +73,7 @@ fn attention<
             &factors[2],
             batch as i32,
             heads as i32,
-            query_heads as i32,
+            *query_heads as i32,
             tokens as i32,
             section as i32,
             (attention.scale() * LOG2_E) as f32,
@@ -106,8 +99,7 @@ fn attention<
     };
     case.expect_all(&lse, || reference()[1].clone(), tolerance)?;
     case.expect(&counter, |[_]| 0_i64, Exactly)?;
-    let products = 4 * lines * tokens * tokens * D;
-    case.does_tensor_flops::<E4m3>(if CAUSAL { products / 2 } else { products });
+    case.does_tensor_flops::<E4m3>(square.flops());
     case.moves_bytes(batch * tokens * D * (heads * 3 + 2 * kv_heads));
     Ok(())
 }

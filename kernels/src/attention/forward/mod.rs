@@ -8,6 +8,7 @@ mod descale;
 pub mod fp8;
 mod fp8_cases;
 pub mod kernel;
+mod square;
 mod table_fp8;
 
 pub use call_fp8::Factors;

@@ -9,7 +9,8 @@ use super::shape::{HALF, PAGE, ROPE};
 use crate::attention::decode::cached_cases::{Sequences, expect_results};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::plan::Sizes;
-use crate::attention::reference::{CAUSAL, Setup, numbers};
+use crate::attention::reference::numbers;
+use crate::attention::setup::{CAUSAL, Setup};
 
 /// Columns of a key, and of a value.
 const DEPTHS: [usize; 2] = [2 * HALF + ROPE, 2 * HALF];

@@ -10,7 +10,8 @@ use crate::attention::inputs::Inputs;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use crate::attention::plan::{Mask, Numbers, Sizes, Tile};
-use crate::attention::reference::{Attention, CAUSAL, FULL, Scores, Setup, WINDOW, numbers};
+use crate::attention::reference::{Attention, numbers};
+use crate::attention::setup::{CAUSAL, FULL, Scores, Setup, WINDOW};
 
 /// A case of one instance.
 fn masked<
