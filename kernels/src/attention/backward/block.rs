@@ -7,6 +7,7 @@ use tilekit::prelude::*;
 use super::beside::Beside;
 use super::key_blocks::{KeyBlock, store_rows};
 use super::lines::{Lines, LinesFrom};
+use super::pairs::{Exchange, PAIR, ticket_of_cluster};
 use super::part::{
     GROUPS, divides_columns, has_adders, has_query_rows, stages_of_dout, swizzle_of_keys,
 };
@@ -44,6 +45,8 @@ pub(super) struct Tiles<T> {
     pub(super) dq: Option<[Pipeline<Terms>; GROUPS]>,
     /// Where they add it themselves, in a fixed order.
     pub(super) turns: Option<[Turn; GROUPS]>,
+    /// What the CTAs of a cluster exchange.
+    pub(super) exchange: Option<Exchange<T>>,
     /// Both consumer warpgroups.
     pub(super) both: NamedBarrier,
 }
@@ -56,6 +59,7 @@ impl<T: Element> Tiles<T> {
         is_ordered: bool,
         has_passes: bool,
         has_parts: bool,
+        is_pair: bool,
     ) -> Self {
         let k = Smem::<T>::alloc([1, keys, depth], swizzle_of_keys::<T>(depth, queries, 2));
         let v = Smem::<T>::alloc([1, keys, values], swizzle::<T>(values, 2));
@@ -78,14 +82,26 @@ impl<T: Element> Tiles<T> {
         let of_dout = of_queries(values, stages_of_dout(depth, keys), false);
         let of_scores =
             |stages: usize| Smem::<T>::alloc([stages, keys, queries], swizzle::<T>(queries, 2));
-        let ds = of_scores(STAGES);
-        let p_stages = if divides_columns(depth) { STAGES } else { 1 };
+        // Of a cluster, dS of each CTA.
+        let ds = of_scores(if is_pair { PAIR } else { STAGES });
+        let p_stages = if divides_columns(depth) && !is_pair {
+            STAGES
+        } else {
+            1
+        };
         let p = has_query_rows(depth).then(|| of_scores(p_stages));
         // At depth 96 there is room for the parts and two terms.
         let has_more = has_passes || has_parts && depth > 96;
         let of_dq = |_| Terms::alloc(depth, queries, is_ordered, has_more);
         let dq = has_adders(depth).then(|| [0, 1].map(of_dq));
-        let turns = (is_ordered && dq.is_none()).then(|| [0, 1].map(|_| Turn::alloc()));
+        let turns = (is_ordered && dq.is_none()).then(|| {
+            if is_pair {
+                [Turn::alloc(GROUPS); GROUPS]
+            } else {
+                [0, 1].map(|_| Turn::alloc(1))
+            }
+        });
+        let exchange = is_pair.then(|| Exchange::alloc(depth, keys));
         let both = NamedBarrier::new(GROUPS * 128);
         Tiles {
             k,
@@ -97,6 +113,7 @@ impl<T: Element> Tiles<T> {
             p,
             dq,
             turns,
+            exchange,
             both,
         }
     }
@@ -141,11 +158,18 @@ impl<W: Walk> Block<W> {
         let mut ascends = None;
         let (number, kv_head, batch) = match sections {
             Some(sections) => {
-                let begun = if takes_ticket {
+                let is_pair = walk.keys().ctas > 1;
+                let begun = if takes_ticket && is_pair {
+                    ticket_of_cluster(turns)
+                } else if takes_ticket {
                     turns.at(0).relaxed().atomic_add(1).old()
                 } else {
                     let head = program_id(2) * num_programs(1) + program_id(1);
-                    head * num_programs(0) + program_id(0)
+                    if is_pair {
+                        head * num_clusters(0) + cluster_id(0)
+                    } else {
+                        head * num_programs(0) + program_id(0)
+                    }
                 };
                 let [mut number, head] = sections.of(begun);
                 if has_ascending_heads {
@@ -203,10 +227,15 @@ impl<W: Walk> Block<W> {
     ) {
         let at = self.at;
         let token = at.starts[1] + at.first;
-        tiles.keys_full.expect(k.block_bytes() + v.block_bytes());
-        for (map, tile) in [(k, tiles.k), (v, tiles.v)] {
-            let tile = tile.index(0).reshape(map.block());
-            map.load((at.batch, self.kv_head, token, 0), tile, tiles.keys_full);
+        match tiles.exchange {
+            Some(exchange) => self.load_keys_of_pair([k, v], tiles, exchange),
+            None => {
+                tiles.keys_full.expect(k.block_bytes() + v.block_bytes());
+                for (map, tile) in [(k, tiles.k), (v, tiles.v)] {
+                    let tile = tile.index(0).reshape(map.block());
+                    map.load((at.batch, self.kv_head, token, 0), tile, tiles.keys_full);
+                }
+            }
         }
         self.each_step(|member, step| {
             let token = at.starts[0] + step.block * self.queries();
@@ -241,6 +270,32 @@ impl<W: Walk> Block<W> {
                 }
             }
         });
+    }
+
+    /// Issues the loads of K and V of this CTA, and of half of the columns of K of the other.
+    #[device]
+    fn load_keys_of_pair<T: Element>(
+        self,
+        [k, v]: [TensorMap<T>; 2],
+        tiles: Tiles<T>,
+        exchange: Exchange<T>,
+    ) {
+        let at = self.at;
+        let token = at.starts[1] + at.first;
+        let full = tiles.keys_full;
+        full.expect((PAIR + 1) * k.block_bytes() + v.block_bytes());
+        let tile = tiles.v.index(0).reshape(v.block());
+        v.load((at.batch, self.kv_head, token, 0), tile, full);
+        let [keys, half] = [1, 2].map(|dim: usize| exchange.k.shape()[dim] as usize);
+        let halves = tiles.k.reinterpret::<T>([PAIR, keys, half], swizzle::<T>(half, 2));
+        for number in 0..PAIR {
+            let tile = halves.index(number).reshape(k.block());
+            k.load((at.batch, self.kv_head, token, (number * half) as i32), tile, full);
+        }
+        let rank = cluster_rank();
+        let other = token + (1 - 2 * rank) * keys as i32;
+        let tile = exchange.k.index(0).reshape(k.block());
+        k.load((at.batch, self.kv_head, other, rank * half as i32), tile, full);
     }
 
     /// Stores a warpgroup's part of dK or dV, its keys and columns, from shared memory.

@@ -8,7 +8,7 @@ use tilekit::prelude::*;
 use super::beside::has_passes;
 use super::check::check_backward;
 use super::kernel::backward_arguments;
-use super::part::{block_stride, is_crowded, keys_of, listed_keys_of, queries_of};
+use super::part::{OfCluster, block_stride, is_crowded, queries_of};
 use super::sections::Plan;
 use super::table::{Passes, gradients, instance_of, passes};
 use crate::attention::call::{Attention, View};
@@ -74,20 +74,20 @@ impl<T: Operand> Call<'_, T> {
         queries_of(self.checked.sizes.depths[0], self.is_crowded)
     }
 
-    /// Keys of a block.
-    pub(super) fn block_keys(&self) -> usize {
+    /// Blocks of keys, and those of a cluster.
+    pub(super) fn of_cluster(&self) -> OfCluster {
         let depth = self.checked.sizes.depths[0];
         match self.masked {
-            Some(_) => listed_keys_of(depth),
-            None => keys_of(depth, self.options.dropout.is_some()),
+            Some(_) => OfCluster::of_lists(depth),
+            None => OfCluster::of_window(depth, self.options.dropout.is_some()),
         }
     }
 
     /// The sections of its heads.
     pub(super) fn sections(&self) -> Plan {
         let Checked { sizes, mask, .. } = self.checked;
-        let (is_ordered, keys) = (self.options.deterministic, self.block_keys());
-        Plan::new(sizes, mask, is_ordered, keys, size_of::<T>())
+        let (is_ordered, of_cluster) = (self.options.deterministic, self.of_cluster());
+        Plan::new(sizes, mask, is_ordered, of_cluster, size_of::<T>())
     }
 }
 
@@ -274,10 +274,10 @@ impl Attention {
         let offsets = call.options.lengths.map_or([no_offsets; 2], |lengths| {
             [lengths.query_offsets, lengths.key_offsets]
         });
-        let block_keys = call.block_keys();
+        let of_cluster = call.of_cluster();
         let tile = Tile {
             rows: 1,
-            keys: block_keys,
+            keys: of_cluster.block_keys,
             pack: 1,
         };
         let [q, k, v] = call.qkv;
@@ -285,7 +285,7 @@ impl Attention {
         let (of_dk, of_dv) = (Strides::of(dk), Strides::of(dv));
         kernel.launch(
             call.stream,
-            grid([sizes.keys.div_ceil(block_keys), sizes.kv_heads, sizes.batch]),
+            grid([of_cluster.programs(sizes.keys), sizes.kv_heads, sizes.batch]),
             backward_arguments!(
                 maps: [q, k, v, call.upstream.dout, dk, dv],
                 workspace: (&rows.log2_sum, &rows.delta, &rows.parts, &rows.sums, &rows.turns),

@@ -100,7 +100,7 @@ impl Attention {
         let (index, instance) = instance_of(table, sizes.depths, call.options.deterministic);
         let kernel = self.kernel::<(T, M), _>("backward_blocks", index, &instance)?;
         let no_numbers = &self.workspace(call.stream)?.nothing.1;
-        let block_keys = call.block_keys();
+        let block_keys = call.of_cluster().block_keys;
         let tile = Tile {
             rows: 1,
             keys: block_keys,

@@ -26,7 +26,7 @@ impl<T: Operand> Call<'_, T> {
         if all == 0 || keys == 0 || self.options.lengths.is_some() || !self.has_passes {
             return all;
         }
-        let blocks = keys.div_ceil(self.block_keys());
+        let blocks = self.of_cluster().programs(keys);
         heads_ahead(self.sections(), blocks, all)
     }
 

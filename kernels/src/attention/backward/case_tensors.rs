@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 
 use super::beside::{has_passes, least_ahead, lines};
 use super::lines::parts_of_block;
-use super::part::{GROUPS, block_stride, keys_of, listed_keys_of, queries_of};
+use super::part::{GROUPS, OfCluster, block_stride, queries_of};
 use super::sections::Plan;
 use crate::attention::blocks::lists::UNIT;
 use crate::attention::modifier::Plain;
@@ -133,19 +133,19 @@ impl<T: Float + DeviceElement> Given<T> {
         queries_of(self.attention.sizes.depths[0], is_crowded)
     }
 
-    /// Keys of a block.
-    pub(super) fn block_keys(&self) -> usize {
+    /// Blocks of keys, and those of a cluster.
+    pub(super) fn of_cluster(&self) -> OfCluster {
         let depth = self.attention.sizes.depths[0];
         match self.setup.blocks {
-            Some(_) => listed_keys_of(depth),
-            None => keys_of(depth, self.setup.dropout.is_some()),
+            Some(_) => OfCluster::of_lists(depth),
+            None => OfCluster::of_window(depth, self.setup.dropout.is_some()),
         }
     }
 
     /// The sections of a call, but of two heads at most, so that small cases have several.
     pub(super) fn sections<const ORDERED: bool>(&self) -> Plan {
         let (sizes, setup) = (self.attention.sizes, self.setup);
-        let keys = self.block_keys();
+        let keys = self.of_cluster();
         let plan = Plan::new(sizes, setup.mask, ORDERED, keys, size_of::<T>());
         Plan {
             heads: plan.heads.min(2),
@@ -167,7 +167,7 @@ impl<T: Float + DeviceElement> Given<T> {
         if !(is_whole && is_plain && has_passes::<Plain>(depth)) {
             return all;
         }
-        let blocks = self.attention.sizes.keys.div_ceil(self.block_keys());
+        let blocks = self.of_cluster().programs(self.attention.sizes.keys);
         least_ahead(self.sections::<ORDERED>(), blocks).min(all)
     }
 

@@ -123,9 +123,10 @@ where
         attention, setup, ..
     } = given;
     let sizes = attention.sizes;
+    let of_cluster = given.of_cluster();
     let tile = Tile {
         rows: 1,
-        keys: given.block_keys(),
+        keys: of_cluster.block_keys,
         pack: 1,
     };
     let numbers_of_launch = Numbers::new(sizes, setup.mask, tile, size_of::<T>());
@@ -151,7 +152,7 @@ where
     let [of_dk, of_dv] = [0, 1].map(|columns| places[1][columns].1);
     case.launch(
         backward::<T, D, DV, ORDERED, M>,
-        grid([sizes.keys.div_ceil(tile.keys), sizes.kv_heads, sizes.batch]),
+        grid([of_cluster.programs(sizes.keys), sizes.kv_heads, sizes.batch]),
         backward_arguments!(
             maps: [&q_map, &k_map, &v_map, &dout_map, &dk_map, &dv_map],
             workspace: (&made.log2_sum, &made.delta, &made.parts, &made.sums, &made.turns),

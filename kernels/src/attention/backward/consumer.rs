@@ -71,13 +71,18 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             dv: self.zeros_of(values),
         };
         if block.interleaves() {
-            self.steps_of(None, edges, sums)
+            sums = self.steps_of(None, edges, sums);
         } else {
             for member in range(0, block.members()) {
                 sums = self.steps_of(Some(block.member(member)), edges, sums);
             }
-            sums
         }
+        if let Some(exchange) = tiles.exchange {
+            // The other CTA arrives in this one's shared memory.
+            let [first, end] = block.steps(block.member(scalar(0)));
+            exchange.await_free((end - first) * block.members());
+        }
+        sums
     }
 
     /// All steps of a query head, or of all of them.

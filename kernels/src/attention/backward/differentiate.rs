@@ -83,7 +83,12 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>
         of.is_ordered,
         of.beside.is_some(),
         has_parts::<W::Modifier>(depths[0]),
+        walk.keys().ctas > 1,
     );
+    if tiles.exchange.is_some() {
+        // Both CTAs have begun, and observe the mbarriers.
+        cluster_barrier_relaxed();
+    }
     let differentiate = |group: usize| {
         let consumer = Consumer {
             block,
@@ -147,8 +152,13 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>
         None => parts,
     };
     let parts = match tiles.turns {
+        Some(turns) if tiles.exchange.is_some() => {
+            parts.worker(Warps(1).registers(of_producer), || {
+                block.keep_turns(cluster_rank(), turns[0]);
+            })
+        }
         Some(turns) => parts.workers(0..GROUPS, Warps(1).registers(of_producer), |group| {
-            block.keep_turns(group, turns[group]);
+            block.keep_turns(Scalar::of(group), turns[group]);
         }),
         None => parts,
     };

@@ -26,7 +26,7 @@ use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::lines::{LinesFrom, has_parts};
 use super::part::{
-    is_crowded, keeps_bounds, keys_of, part_of_gradient, queries_of, swizzle_of_keys,
+    ctas_of, is_crowded, keeps_bounds, keys_of, loaded_columns, part_of_gradient, queries_of, swizzle_of_keys,
 };
 use super::sections::Sections;
 use super::strips::{ROWS_OF_WARP, Strips};
@@ -49,7 +49,7 @@ use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap}
 /// by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2; `scale` is the factor of dK and dQ. `dk_rows` and `dv_rows`
 /// are `dk` and `dv`, whose heads and tokens are these strides apart. Weights are dropped as in
 /// [`forward_masked`](crate::attention::masked::kernel::forward_masked).
-#[kernel(warps = 4, min_ctas_per_sm = 1, instances(
+#[kernel(warps = 4, cluster = ctas_of(D, M::DROPS), min_ctas_per_sm = 1, instances(
     <bf16, 64, 64, false, Plain>,
     <bf16, 64, 64, true, Plain>,
     <bf16, 96, 96, false, Plain>,
@@ -76,7 +76,7 @@ pub fn backward<
     M: Differentiable,
 >(
     #[block([1, 1, queries_of(D, is_crowded::<M>()), D], swizzle::<T>(D, 4))] q: TensorMap<T>,
-    #[block([1, 1, keys_of(D, M::DROPS), D], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
+    #[block([1, 1, keys_of(D, M::DROPS), loaded_columns(D, M::DROPS)], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
     k: TensorMap<T>,
     #[block([1, 1, keys_of(D, M::DROPS), DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
     #[block([1, 1, queries_of(D, is_crowded::<M>()), DV], swizzle::<T>(DV, 4))] dout: TensorMap<T>,
@@ -165,6 +165,7 @@ pub fn backward<
         score_scale,
         data,
         block: [block_queries, keys_of(D, M::DROPS)],
+        ctas: ctas_of(D, M::DROPS),
         keeps_bounds: keeps_bounds(D, M::DROPS),
         modifier: PhantomData::<fn() -> M>,
     };
@@ -188,7 +189,7 @@ pub fn backward<
         sections: Sections {
             heads: [section, kv_heads * num_programs(2)],
             lead,
-            blocks: num_programs(0),
+            blocks: if ctas_of(D, M::DROPS) > 1 { num_clusters(0) } else { num_programs(0) },
         },
         beside: has_passes::<M>(D).then_some(beside),
         depths: [D, DV],

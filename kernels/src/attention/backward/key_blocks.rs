@@ -24,6 +24,8 @@ pub(super) struct KeyBlocks<M> {
     pub(super) data: Ptr<f32>,
     /// Queries and keys of a block.
     pub(super) block: [usize; 2],
+    /// CTAs of a cluster, of which each has a block of keys.
+    pub(super) ctas: usize,
     /// Whether masks compare with the queries that see each key, which steps share, where registers can keep them; else with the keys that each query sees.
     pub(super) keeps_bounds: bool,
     pub(super) modifier: PhantomData<fn() -> M>,
@@ -74,10 +76,33 @@ impl<M: Modifier> KeyBlocks<M> {
         KeyBlock {
             sequence,
             batch: select(self.lengths.is_ragged, 0, sequence),
-            first: number * self.block[1],
+            first: self.of_cta(number) * self.block[1],
             starts,
             lengths,
         }
+    }
+
+    /// The block of keys of this CTA, of those of cluster `number`.
+    fn of_cta(self, number: Scalar<i32>) -> Scalar<i32> {
+        if self.ctas > 1 {
+            number * self.ctas + cluster_rank()
+        } else {
+            number
+        }
+    }
+
+    /// The first key of the cluster.
+    fn first_of_cluster(self, block: KeyBlock) -> Scalar<i32> {
+        if self.ctas > 1 {
+            block.first - cluster_rank() * self.block[1]
+        } else {
+            block.first
+        }
+    }
+
+    /// Keys of the blocks of a cluster.
+    pub(super) fn keys_of_cluster(self) -> usize {
+        self.ctas * self.block[1]
     }
 
     #[device]
@@ -95,13 +120,14 @@ impl<M: Modifier> KeyBlocks<M> {
     /// The blocks of queries that see a key of the block; none for a block past the end of its sequence.
     #[device]
     pub(super) fn seeing(self, block: KeyBlock) -> Seeing {
-        let [queries, keys] = self.block;
-        let last = minimum(block.first + keys, block.lengths[1]) - 1;
-        let [low, _] = self.queries(block, block.first);
+        let queries = self.block[0];
+        let of_cluster = self.first_of_cluster(block);
+        let last = minimum(of_cluster + self.keys_of_cluster(), block.lengths[1]) - 1;
+        let [low, _] = self.queries(block, of_cluster);
         let [_, high] = self.queries(block, last);
         let first = low / queries;
         let end = cdiv(maximum(high, 0), queries);
-        let is_there = block.first < block.lengths[1];
+        let is_there = of_cluster < block.lengths[1];
         Seeing {
             first,
             end: select(is_there, maximum(end, first), first),
@@ -209,7 +235,7 @@ impl<M: Modifier> KeyBlocks<M> {
         let Window { left, chunk, .. } = self.window;
         let place = query + (block.lengths[1] - block.lengths[0]);
         let of_chunk = maximum(place, 0) / chunk * chunk;
-        maximum(place - left, of_chunk) / self.block[1]
+        maximum(place - left, of_chunk) / self.keys_of_cluster()
     }
 
     /// The index of the last block of keys that a query up to `query` sees.
@@ -219,7 +245,7 @@ impl<M: Modifier> KeyBlocks<M> {
         let place = query + (block.lengths[1] - block.lengths[0]);
         let of_chunk = maximum(place, 0) / chunk * chunk;
         let last = minimum(place + right, of_chunk + (chunk - 1));
-        minimum(last, block.lengths[1] - 1) / self.block[1]
+        minimum(last, block.lengths[1] - 1) / self.keys_of_cluster()
     }
 }
 

@@ -42,7 +42,7 @@ where
     }
     let tile = Tile {
         rows: 1,
-        keys: given.block_keys(),
+        keys: given.of_cluster().block_keys,
         pack: 1,
     };
     let numbers = Numbers::new(sizes, setup.mask, tile, size_of::<T>());

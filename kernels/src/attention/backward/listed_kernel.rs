@@ -95,6 +95,7 @@ pub fn backward_blocks<
         score_scale,
         data,
         block: [block_queries, listed_keys_of(D)],
+        ctas: 1,
         keeps_bounds: keeps_bounds(D, M::DROPS),
         modifier: PhantomData::<fn() -> M>,
     };

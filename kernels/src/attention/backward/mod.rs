@@ -16,6 +16,7 @@ pub(super) mod lines;
 mod listed;
 mod listed_cases;
 pub mod listed_kernel;
+mod pairs;
 pub(super) mod part;
 pub mod passes;
 #[cfg(test)]

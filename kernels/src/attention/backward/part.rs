@@ -106,6 +106,51 @@ pub(super) const fn may_ascend(depth: usize) -> bool {
     depth == 192
 }
 
+/// CTAs of a cluster, which have neighbouring blocks of keys and visit the same blocks of queries: at depth 256 two exchange dS, and each adds half of the columns of dQ for the keys of both (`pairs.rs`).
+pub(super) const fn ctas_of(depth: usize, drops: bool) -> usize {
+    if depth == 256 && !drops { 2 } else { 1 }
+}
+
+/// Blocks of keys, and the CTAs of a cluster, of which each has one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfCluster {
+    pub(super) block_keys: usize,
+    pub(super) ctas: usize,
+}
+
+impl OfCluster {
+    /// Those of a call without lists of blocks.
+    pub(super) const fn of_window(depth: usize, drops: bool) -> Self {
+        OfCluster {
+            block_keys: keys_of(depth, drops),
+            ctas: ctas_of(depth, drops),
+        }
+    }
+
+    /// Those of a block-sparse mask.
+    pub(super) const fn of_lists(depth: usize) -> Self {
+        OfCluster {
+            block_keys: listed_keys_of(depth),
+            ctas: 1,
+        }
+    }
+
+    /// Clusters of a head of so many keys.
+    pub(super) fn clusters(self, keys: usize) -> usize {
+        keys.div_ceil(self.block_keys * self.ctas)
+    }
+
+    /// CTAs of a head of so many keys.
+    pub(super) fn programs(self, keys: usize) -> usize {
+        self.clusters(keys) * self.ctas
+    }
+}
+
+/// Columns of K that a load takes.
+pub(super) const fn loaded_columns(depth: usize, drops: bool) -> usize {
+    depth / ctas_of(depth, drops)
+}
+
 /// Stages of dO, of which shared memory has no place for two beside 80 keys of depth 256.
 pub(super) fn stages_of_dout(depth: usize, keys: usize) -> usize {
     if depth > 192 && keys > ROWS { 1 } else { 2 }

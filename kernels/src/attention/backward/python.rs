@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::beside::{has_passes, heads_ahead, lines};
-use super::part::{keys_of, queries_of};
+use super::part::{OfCluster, queries_of};
 use super::sections::Plan;
 use crate::attention::modifier::Plain;
 use crate::attention::plan::{Mask, Sizes};
@@ -48,9 +48,10 @@ impl Shape {
             ..Mask::default()
         };
         let depth = sizes.depths[0];
-        let (queries, keys) = (queries_of(depth, false), keys_of(depth, false));
-        let [blocks, key_blocks] = [queries, keys].map(|block| sizes.queries.div_ceil(block));
-        let plan = Plan::new(sizes, mask, self.is_ordered, keys, 2);
+        let (queries, of_cluster) = (queries_of(depth, false), OfCluster::of_window(depth, false));
+        let blocks = sizes.queries.div_ceil(queries);
+        let key_blocks = of_cluster.programs(sizes.queries);
+        let plan = Plan::new(sizes, mask, self.is_ordered, of_cluster, 2);
         let all = sizes.batch * sizes.kv_heads;
         let ahead = if has_passes::<Plain>(depth) {
             heads_ahead(plan, key_blocks, all)

@@ -22,7 +22,7 @@
 
 use tilekit::prelude::*;
 
-use super::part::{has_adders, may_ascend};
+use super::part::{OfCluster, has_adders, may_ascend};
 use crate::attention::plan::{Mask, SECTION_BYTES, Sizes};
 
 /// How heads are divided into sections, as a launch passes it.
@@ -50,7 +50,7 @@ impl Plan {
         sizes: Sizes,
         mask: Mask,
         is_ordered: bool,
-        block_keys: usize,
+        of_cluster: OfCluster,
         element_bytes: usize,
     ) -> Plan {
         let Sizes {
@@ -61,22 +61,23 @@ impl Plan {
             keys,
             depths: [depth, values],
         } = sizes;
-        let blocks = keys.div_ceil(block_keys).max(1);
+        let blocks = of_cluster.clusters(keys).max(1);
+        let ctas = blocks * of_cluster.ctas;
         let (is_masked, all) = (!mask.is_full(), (batch * kv_heads).max(1));
         let row_bytes = (depth + values) * element_bytes + depth * size_of::<f32>();
         let head_bytes = heads / kv_heads.max(1) * queries * row_bytes;
         let most_heads = if is_masked && !has_adders(depth) {
-            MOST_HEADS.min(SMS.div_ceil(blocks))
+            MOST_HEADS.min(SMS.div_ceil(ctas))
         } else {
             MOST_HEADS
         };
         let is_chain = is_ordered && is_masked && heads > kv_heads && !may_ascend(depth);
         if is_chain {
-            return Plan::of_groups(blocks, all);
+            return Plan::of_groups(blocks, ctas, all);
         }
         let heads = match (is_ordered, is_masked) {
             (true, _) => (SECTION_BYTES / head_bytes.max(1)).clamp(1, most_heads.min(all)),
-            (false, true) => heads_of_a_wave(blocks).min(all),
+            (false, true) => heads_of_a_wave(ctas).min(all),
             (false, false) => 1,
         };
         Plan {
@@ -93,9 +94,9 @@ impl Plan {
 impl Plan {
     /// That of a call in a fixed order with a mask whose query heads of a group are one chain, of so many blocks of keys and groups. CTAs of the first blocks of keys have `query_heads` times the steps of a single head, so that
     /// a section that has begun half of its blocks is far from its end: sections of two waves follow each other, but for short sequences (`bench/results/attention.md`, "Groups in a fixed order").
-    fn of_groups(blocks: usize, all: usize) -> Plan {
-        let wave = heads_of_a_wave(blocks);
-        let (heads, lead) = if blocks < LONG {
+    fn of_groups(blocks: usize, ctas: usize, all: usize) -> Plan {
+        let wave = heads_of_a_wave(ctas);
+        let (heads, lead) = if ctas < LONG {
             (wave, blocks.div_ceil(2))
         } else {
             (2 * wave, blocks)
@@ -107,9 +108,9 @@ impl Plan {
     }
 }
 
-/// Heads whose CTAs, of `blocks` of keys each, are as many as the SMs: a power of two, the nearest in the ratio.
-fn heads_of_a_wave(blocks: usize) -> usize {
-    let heads = (SMS as f64 / blocks as f64).log2().round().max(0.0);
+/// Heads whose CTAs, `ctas` each, are as many as the SMs: a power of two, the nearest in the ratio.
+fn heads_of_a_wave(ctas: usize) -> usize {
+    let heads = (SMS as f64 / ctas as f64).log2().round().max(0.0);
     1 << heads as u32
 }
 
@@ -186,7 +187,6 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::attention::backward::part::keys_of;
 
     #[kernel(warps = 1)]
     fn write_order(to: Ptr<i32>, section: i32, lead: i32, blocks: i32, heads: i32) {
@@ -307,7 +307,7 @@ mod tests {
                 keys: tokens,
                 depths,
             };
-            Plan::new(sizes, mask, is_ordered, keys_of(depths[0], false), 2)
+            Plan::new(sizes, mask, is_ordered, OfCluster::of_window(depths[0], false), 2)
         };
         let full = Mask::default();
         let causal = Mask {
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn groups_in_a_fixed_order_have_sections_of_two_waves() {
         let expect = |blocks, all, heads, lead| {
-            assert_eq!(Plan::of_groups(blocks, all), Plan { heads, lead });
+            assert_eq!(Plan::of_groups(blocks, blocks, all), Plan { heads, lead });
         };
         expect(32, 8, 8, 32);
         expect(64, 8, 4, 64);

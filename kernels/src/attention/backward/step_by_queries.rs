@@ -53,19 +53,62 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
         let sum = load(sum_line);
         let (p, slopes) = self.weights(at, place, s.wait_older_than(1), || sum);
         let signed = self.signed(p, [ROWS, mine.len()], at);
-        let [p_tile, ds_tile] = [tiles.p.expect("P passes through shared memory"), tiles.ds]
-            .map(|tiles| tiles.index(step.fill % tiles.stages() as i32));
+        let p_tiles = tiles.p.expect("P passes through shared memory");
+        let [p_tile, ds_tile] = match tiles.exchange {
+            Some(_) => [p_tiles.index(0), tiles.ds.index(cluster_rank())],
+            None => [p_tiles, tiles.ds].map(|tiles| tiles.index(step.fill % tiles.stages() as i32)),
+        };
+        if let Some(exchange) = tiles.exchange {
+            exchange.await_read(step.fill);
+        }
         p_tile
             .slice(0, mine.clone())
             .store(self.kept(signed).cast::<T>().transpose());
         let dp = dp.wait_all();
         let ds = self.gradient_of_scores(signed, dp, load(delta_line), slopes);
+        if let Some(exchange) = tiles.exchange {
+            exchange.await_free(step.fill);
+        }
         ds_tile.slice(0, mine).store(ds.cast::<T>().transpose());
         fence_async_shared();
         tiles.both.sync();
+        if let Some(exchange) = tiles.exchange
+            && group == 0
+        {
+            exchange.send(tiles.ds);
+        }
         self.sleep_at(Place::BehindExchange);
         let sum_dv = self.multiplied(sums.dv, dout_tile, p_tile, self.depths[1]);
 
+        if let Some(exchange) = tiles.exchange {
+            let sum_dk = self.multiplied(sums.dk, q_tile, ds_tile, self.depths[0]);
+            let [own, of_other] = exchange.columns_of(tiles.k, group);
+            let columns = own.shape()[1] as usize;
+            let of_dq = Wgmma::new([4, 1], [64, columns, 16]);
+            let dq = Accumulator::<f32>::zeros([ROWS, columns], of_dq);
+            let dq = dq.mma(ds_tile.transpose(), own);
+            let received = exchange.receive(tiles.ds, step.fill);
+            let dq = dq.mma(received.transpose(), of_other);
+            let sum_dv = Accumulator::from_tensor(sum_dv.wait_older_than(3));
+            tiles.of_dout.consumer_release(dout_stage);
+            let sum_dk = Accumulator::from_tensor(sum_dk.wait_older_than(2));
+            tiles.of_q.consumer_release(q_stage);
+            let dq = dq.wait_all();
+            exchange.release();
+            let turn = tiles.turns.map(|turns| turns[group]);
+            if let Some(turn) = turn {
+                turn.wait(step.fill);
+            }
+            let half_block = step.row_block * GROUPS + cluster_rank();
+            self.add(half_block, step, group, dq, GROUPS * columns);
+            if let Some(turn) = turn {
+                turn.end();
+            }
+            return Sums {
+                dk: sum_dk,
+                dv: sum_dv,
+            };
+        }
         let [_, columns] = half_of_dq(group, self.depths[0], ROWS);
         let half = columns.len();
         let pieces = if tiles.dq.is_some() {

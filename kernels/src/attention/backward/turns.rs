@@ -20,10 +20,10 @@ pub(super) struct Turn {
 
 impl Turn {
     #[device]
-    pub(super) fn alloc() -> Self {
+    pub(super) fn alloc(groups: usize) -> Self {
         Turn {
             has_come: Mbarrier::alloc(1),
-            is_over: Mbarrier::alloc(4),
+            is_over: Mbarrier::alloc(4 * groups),
         }
     }
 
@@ -41,11 +41,11 @@ impl Turn {
 }
 
 impl<W: Walk> Block<W> {
-    /// Waits for the turns of warpgroup `group`, and counts its additions.
+    /// Waits for the turns of half `part` of each block of dQ, and counts additions.
     #[device]
-    pub(super) fn keep_turns(self, group: usize, turn: Turn) {
+    pub(super) fn keep_turns(self, part: Scalar<i32>, turn: Turn) {
         self.each_step(|member, step| {
-            let half_block = step.row_block * GROUPS + group;
+            let half_block = step.row_block * GROUPS + part;
             self.await_turn(member, step, half_block);
             turn.has_come.arrival().by(Arrivers::Warp).arrive();
             turn.is_over.wait(step.fill & 1);
