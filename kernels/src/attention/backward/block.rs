@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 use super::beside::Beside;
 use super::key_blocks::{KeyBlock, store_rows};
 use super::lines::{Lines, LinesFrom};
-use super::pairs::{Exchange, PAIR, ticket_of_cluster};
+use super::pairs::{Exchange, PAIR, load_share, ticket_of_cluster};
 use super::part::{
     GROUPS, divides_columns, has_adders, has_query_rows, stages_of_dout, swizzle_of_keys,
 };
@@ -59,8 +59,9 @@ impl<T: Element> Tiles<T> {
         is_ordered: bool,
         has_passes: bool,
         has_parts: bool,
-        is_pair: bool,
+        ctas: usize,
     ) -> Self {
+        let is_pair = ctas > 1;
         let k = Smem::<T>::alloc([1, keys, depth], swizzle_of_keys::<T>(depth, queries, 2));
         let v = Smem::<T>::alloc([1, keys, values], swizzle::<T>(values, 2));
         let keys_full = Mbarrier::alloc(1);
@@ -72,11 +73,8 @@ impl<T: Element> Tiles<T> {
                 (true, true) => Lines::parts(stages, queries),
                 (true, false) => Lines::Nothing(stages),
             };
-            Pipeline::new(
-                (tiles, lines),
-                Producers::Tma,
-                Consumers::warpgroups(GROUPS),
-            )
+            let consumers = Consumers::warpgroups(GROUPS).of_ctas(ctas);
+            Pipeline::new((tiles, lines), Producers::Tma, consumers)
         };
         let of_q = of_queries(depth, STAGES, true);
         let of_dout = of_queries(values, stages_of_dout(depth, keys), false);
@@ -227,14 +225,13 @@ impl<W: Walk> Block<W> {
     ) {
         let at = self.at;
         let token = at.starts[1] + at.first;
-        match tiles.exchange {
-            Some(exchange) => self.load_keys_of_pair([k, v], tiles, exchange),
-            None => {
-                tiles.keys_full.expect(k.block_bytes() + v.block_bytes());
-                for (map, tile) in [(k, tiles.k), (v, tiles.v)] {
-                    let tile = tile.index(0).reshape(map.block());
-                    map.load((at.batch, self.kv_head, token, 0), tile, tiles.keys_full);
-                }
+        if let Some(exchange) = tiles.exchange {
+            self.load_keys_of_pair([k, v], tiles, exchange);
+        } else {
+            tiles.keys_full.expect(k.block_bytes() + v.block_bytes());
+            for (map, tile) in [(k, tiles.k), (v, tiles.v)] {
+                let tile = tile.index(0).reshape(map.block());
+                map.load((at.batch, self.kv_head, token, 0), tile, tiles.keys_full);
             }
         }
         self.each_step(|member, step| {
@@ -242,8 +239,17 @@ impl<W: Walk> Block<W> {
             let loads = [(tiles.of_q, q), (tiles.of_dout, dout)];
             let load_tile = |(pipeline, map): Load<T>| {
                 let stage = pipeline.producer_acquire(pipeline.of_fill(step.fill));
-                let tile = stage.tiles.0.reshape(map.block());
-                map.load((at.batch, member.head, token, 0), tile, stage.full);
+                let (tile, place) = (stage.tiles.0, [at.batch, member.head, token]);
+                if tiles.exchange.is_some() {
+                    load_share(map, place, tile, stage.full);
+                } else {
+                    let [batch, head, token] = place;
+                    map.load(
+                        (batch, head, token, 0),
+                        tile.reshape(map.block()),
+                        stage.full,
+                    );
+                }
                 stage
             };
             let load_line = |at: usize, stage: Filling<(Smem<T>, Lines)>| {
@@ -270,32 +276,6 @@ impl<W: Walk> Block<W> {
                 }
             }
         });
-    }
-
-    /// Issues the loads of K and V of this CTA, and of half of the columns of K of the other.
-    #[device]
-    fn load_keys_of_pair<T: Element>(
-        self,
-        [k, v]: [TensorMap<T>; 2],
-        tiles: Tiles<T>,
-        exchange: Exchange<T>,
-    ) {
-        let at = self.at;
-        let token = at.starts[1] + at.first;
-        let full = tiles.keys_full;
-        full.expect((PAIR + 1) * k.block_bytes() + v.block_bytes());
-        let tile = tiles.v.index(0).reshape(v.block());
-        v.load((at.batch, self.kv_head, token, 0), tile, full);
-        let [keys, half] = [1, 2].map(|dim: usize| exchange.k.shape()[dim] as usize);
-        let halves = tiles.k.reinterpret::<T>([PAIR, keys, half], swizzle::<T>(half, 2));
-        for number in 0..PAIR {
-            let tile = halves.index(number).reshape(k.block());
-            k.load((at.batch, self.kv_head, token, (number * half) as i32), tile, full);
-        }
-        let rank = cluster_rank();
-        let other = token + (1 - 2 * rank) * keys as i32;
-        let tile = exchange.k.index(0).reshape(k.block());
-        k.load((at.batch, self.kv_head, other, rank * half as i32), tile, full);
     }
 
     /// Stores a warpgroup's part of dK or dV, its keys and columns, from shared memory.

@@ -343,6 +343,16 @@ cases! {
         batch = [1], kv_heads = [1, 3, 10], query_heads = [2, 1, 1], queries = [200, 129, 200], keys = [200, 129, 200];
     backward_256_ragged: <bf16, 256, 256, false, Plain>, Setup { is_ragged: true, tokens_first: true, ..CAUSAL },
         batch = [4], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
+    backward_256_window: <bf16, 256, 256, false, Plain>, WINDOW,
+        batch = [1], kv_heads = [1, 2], query_heads = [2, 1], queries = [200, 330], keys = [260, 330];
+    backward_256_ordered_window: <bf16, 256, 256, true, Plain>, Setup { tokens_first: true, ..WINDOW },
+        batch = [1], kv_heads = [1, 3], query_heads = [2, 1], queries = [200, 330], keys = [260, 330];
+    backward_256_ordered_ragged: <bf16, 256, 256, true, Plain>, Setup { is_ragged: true, ..CAUSAL },
+        batch = [4], kv_heads = [2], query_heads = [1], queries = [150], keys = [400];
+    backward_256_ordered_group: <bf16, 256, 256, true, Plain>, CAUSAL,
+        batch = [1, 2], kv_heads = [2, 3], query_heads = [4, 2], queries = [200, 81], keys = [200, 81];
+    backward_256_ordered_full: <bf16, 256, 256, true, Plain>, FULL,
+        batch = [1], kv_heads = [3, 1], query_heads = [1, 2], queries = [129, 1], keys = [481, 161];
     backward_64_dropout: <bf16, 64, 64, false, Dropped<Plain>>, Setup { dropout: DROPOUT, ..CAUSAL },
         batch = [2], kv_heads = [1], query_heads = [2], queries = [65, 129], keys = [130, 129];
     backward_128_dropout: <bf16, 128, 128, false, Dropped<Plain>>, Setup { dropout: DROPOUT, tokens_first: true, ..FULL },

@@ -83,7 +83,7 @@ pub(super) fn differentiate<T: Float + WgmmaOperand<T, f32> + MmaOperand<T, f32>
         of.is_ordered,
         of.beside.is_some(),
         has_parts::<W::Modifier>(depths[0]),
-        walk.keys().ctas > 1,
+        walk.keys().ctas,
     );
     if tiles.exchange.is_some() {
         // Both CTAs have begun, and observe the mbarriers.

@@ -6,7 +6,7 @@
 //! of operand A of `wgmma` (`step_by_keys.rs`). Beyond, rows of scores are queries, and dK and dV are computed transposed, so that a block may have 96 or 80 keys (`step_by_queries.rs`). Many CTAs contribute to each block
 //! of dQ, which is accumulated in f32 in global memory. A warp for each warpgroup adds its terms from
 //! shared memory, by bulk copies, so that consumers have registers for the rest; at depth 256, for whose terms shared memory has no place,
-//! consumers add from their registers.
+//! consumers add from their registers, and two CTAs exchange dS, so that each adds half of the terms (`pairs.rs`).
 //!
 //! Atomic additions come in any order, so the last bits of dQ vary between runs. If `ORDERED`, each block of dQ has a counter of the terms it
 //! has, and a CTA adds its own after those of all preceding blocks of keys. It takes its block of keys by a ticket, and tickets of a head follow the order of its terms, in whatever order heads take
@@ -26,7 +26,8 @@ use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::lines::{LinesFrom, has_parts};
 use super::part::{
-    ctas_of, is_crowded, keeps_bounds, keys_of, loaded_columns, part_of_gradient, queries_of, swizzle_of_keys,
+    ctas_of, is_crowded, keeps_bounds, keys_of, loaded_columns, part_of_gradient, queries_of,
+    swizzle_of_keys,
 };
 use super::sections::Sections;
 use super::strips::{ROWS_OF_WARP, Strips};
@@ -37,7 +38,7 @@ use crate::attention::masked::spans::{Lengths, Window};
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 
 /// Computes dK and dV of a block of keys, and adds the block's terms of dQ to `sums`: a program for each block of the longest
-/// sequence, each head of K and V, and each batch.
+/// sequence, each head of K and V, and each batch; at depth 256 without dropout an even number of blocks, of which a cluster has two.
 ///
 /// Q and dO are `[batch, heads, tokens, depth]`; K, V, dK and dV have a head for `query_heads` of theirs; V, dO and dV have rows of `DV`. A query sees keys from `left`
 /// before to `right` after its position, within its chunk of `chunk` keys; the last query has the last key's position. With `is_ragged`,
@@ -75,11 +76,13 @@ pub fn backward<
     const ORDERED: bool,
     M: Differentiable,
 >(
-    #[block([1, 1, queries_of(D, is_crowded::<M>()), D], swizzle::<T>(D, 4))] q: TensorMap<T>,
+    #[block([1, 1, queries_of(D, is_crowded::<M>()), loaded_columns(D, M::DROPS)], swizzle::<T>(D, 4))]
+    q: TensorMap<T>,
     #[block([1, 1, keys_of(D, M::DROPS), loaded_columns(D, M::DROPS)], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
     k: TensorMap<T>,
     #[block([1, 1, keys_of(D, M::DROPS), DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
-    #[block([1, 1, queries_of(D, is_crowded::<M>()), DV], swizzle::<T>(DV, 4))] dout: TensorMap<T>,
+    #[block([1, 1, queries_of(D, is_crowded::<M>()), DV / ctas_of(D, M::DROPS)], swizzle::<T>(DV, 4))]
+    dout: TensorMap<T>,
     #[block([1, 1, part_of_gradient(D, D, keys_of(D, M::DROPS))[0], part_of_gradient(D, D, keys_of(D, M::DROPS))[1]], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
     dk: TensorMap<T>,
     #[block([1, 1, part_of_gradient(DV, D, keys_of(D, M::DROPS))[0], part_of_gradient(DV, D, keys_of(D, M::DROPS))[1]], swizzle::<T>(DV, 4))]
@@ -189,7 +192,11 @@ pub fn backward<
         sections: Sections {
             heads: [section, kv_heads * num_programs(2)],
             lead,
-            blocks: if ctas_of(D, M::DROPS) > 1 { num_clusters(0) } else { num_programs(0) },
+            blocks: if ctas_of(D, M::DROPS) > 1 {
+                num_clusters(0)
+            } else {
+                num_programs(0)
+            },
         },
         beside: has_passes::<M>(D).then_some(beside),
         depths: [D, DV],

@@ -146,7 +146,7 @@ impl OfCluster {
     }
 }
 
-/// Columns of K that a load takes.
+/// Columns of K and Q that a load takes.
 pub(super) const fn loaded_columns(depth: usize, drops: bool) -> usize {
     depth / ctas_of(depth, drops)
 }

@@ -17,7 +17,9 @@
 //! Or, with a mask at depth 192, CTAs of a head begin with its last block of keys, and visit blocks of queries in ascending order. Then a CTA comes to each block of queries behind the CTA of the next block of keys even
 //! where both begin together: the diagonal of the other is ahead. None waits, but the longest CTAs come last, and a launch would end with them. So most heads ascend, and the last ones descend.
 //!
-//! A section has few heads, since fewer CTAs read the same Q and dO, and add to the same dQ, the more heads there are at a time. In any order of terms with a mask it has as many as give each SM a CTA: fewer leave SMs
+//! At depth 256 a cluster has two blocks of keys (`pairs.rs`), which count as one here.
+//!
+//! A section has few heads, since fewer CTAs read the same Q and dO, and add to the same dQ, the more heads there are at a time. In any order of terms with a mask it has as many as give each SM a CTA, or two of a cluster: fewer leave SMs
 //! without one at the end, where the last section's longest CTAs would begin late; more find less in L2 (`bench/results/attention.md`, "Heads of a section in any order").
 
 use tilekit::prelude::*;
@@ -37,8 +39,8 @@ pub(super) struct Plan {
 /// The most heads of a section in a fixed order: CTAs of fewer blocks of a head are too few to find its Q, dO and dQ in L2.
 const MOST_HEADS: usize = 8;
 
-/// SMs of an H100 or H200, each of which has one CTA at a time. Where consumers add terms of dQ themselves in a fixed order, a masked section has no more heads than give each SM a CTA: with 2048 tokens at depth 256, 5 or 6 heads
-/// take 0.94 of the time of 8.
+/// SMs of an H100 or H200, each of which has one CTA at a time. Where consumers add terms of dQ themselves in a fixed order, a masked section has no more heads than give each SM a CTA, or two of
+/// a cluster: 2048 tokens at depth 256 took 0.94 of the time of 8 heads with 5 or 6 without clusters.
 pub(super) const SMS: usize = 132;
 
 /// Blocks of keys from which on sections of groups in a fixed order do not overlap.
@@ -62,22 +64,21 @@ impl Plan {
             depths: [depth, values],
         } = sizes;
         let blocks = of_cluster.clusters(keys).max(1);
-        let ctas = blocks * of_cluster.ctas;
         let (is_masked, all) = (!mask.is_full(), (batch * kv_heads).max(1));
         let row_bytes = (depth + values) * element_bytes + depth * size_of::<f32>();
         let head_bytes = heads / kv_heads.max(1) * queries * row_bytes;
         let most_heads = if is_masked && !has_adders(depth) {
-            MOST_HEADS.min(SMS.div_ceil(ctas))
+            MOST_HEADS.min(SMS.div_ceil(blocks))
         } else {
             MOST_HEADS
         };
         let is_chain = is_ordered && is_masked && heads > kv_heads && !may_ascend(depth);
         if is_chain {
-            return Plan::of_groups(blocks, ctas, all);
+            return Plan::of_groups(blocks, all);
         }
         let heads = match (is_ordered, is_masked) {
             (true, _) => (SECTION_BYTES / head_bytes.max(1)).clamp(1, most_heads.min(all)),
-            (false, true) => heads_of_a_wave(ctas).min(all),
+            (false, true) => heads_of_a_wave(blocks).min(all),
             (false, false) => 1,
         };
         Plan {
@@ -94,9 +95,9 @@ impl Plan {
 impl Plan {
     /// That of a call in a fixed order with a mask whose query heads of a group are one chain, of so many blocks of keys and groups. CTAs of the first blocks of keys have `query_heads` times the steps of a single head, so that
     /// a section that has begun half of its blocks is far from its end: sections of two waves follow each other, but for short sequences (`bench/results/attention.md`, "Groups in a fixed order").
-    fn of_groups(blocks: usize, ctas: usize, all: usize) -> Plan {
-        let wave = heads_of_a_wave(ctas);
-        let (heads, lead) = if ctas < LONG {
+    fn of_groups(blocks: usize, all: usize) -> Plan {
+        let wave = heads_of_a_wave(blocks);
+        let (heads, lead) = if blocks < LONG {
             (wave, blocks.div_ceil(2))
         } else {
             (2 * wave, blocks)
@@ -108,9 +109,9 @@ impl Plan {
     }
 }
 
-/// Heads whose CTAs, `ctas` each, are as many as the SMs: a power of two, the nearest in the ratio.
-fn heads_of_a_wave(ctas: usize) -> usize {
-    let heads = (SMS as f64 / ctas as f64).log2().round().max(0.0);
+/// Heads whose CTAs, of `blocks` of keys each, are as many as the SMs: a power of two, the nearest in the ratio.
+fn heads_of_a_wave(blocks: usize) -> usize {
+    let heads = (SMS as f64 / blocks as f64).log2().round().max(0.0);
     1 << heads as u32
 }
 
@@ -307,7 +308,13 @@ mod tests {
                 keys: tokens,
                 depths,
             };
-            Plan::new(sizes, mask, is_ordered, OfCluster::of_window(depths[0], false), 2)
+            Plan::new(
+                sizes,
+                mask,
+                is_ordered,
+                OfCluster::of_window(depths[0], false),
+                2,
+            )
         };
         let full = Mask::default();
         let causal = Mask {
@@ -323,20 +330,20 @@ mod tests {
         expect(plan(64, 512, [128, 128], causal, false), 32, 4);
         expect(plan(3, 1, [128, 128], causal, false), 3, 1);
         expect(plan(16, 16384, [128, 128], causal, false), 1, 128);
-        expect(plan(4, 4096, [256, 256], causal, false), 2, 52);
+        expect(plan(4, 4096, [256, 256], causal, false), 4, 26);
         expect(plan(128, 2048, [128, 128], causal, true), 8, 8);
         expect(plan(32, 16384, [64, 64], causal, true), 4, 64);
         expect(plan(4, 64, [64, 64], causal, true), 4, 1);
-        expect(plan(64, 2048, [256, 256], causal, true), 6, 13);
-        expect(plan(32, 4096, [256, 256], causal, true), 3, 26);
-        expect(plan(32, 4096, [256, 256], full, true), 4, 52);
-        expect(plan(8, 16384, [256, 256], causal, true), 1, 103);
+        expect(plan(64, 2048, [256, 256], causal, true), 8, 7);
+        expect(plan(32, 4096, [256, 256], causal, true), 4, 13);
+        expect(plan(32, 4096, [256, 256], full, true), 4, 26);
+        expect(plan(8, 16384, [256, 256], causal, true), 1, 52);
     }
 
     #[test]
     fn groups_in_a_fixed_order_have_sections_of_two_waves() {
         let expect = |blocks, all, heads, lead| {
-            assert_eq!(Plan::of_groups(blocks, blocks, all), Plan { heads, lead });
+            assert_eq!(Plan::of_groups(blocks, all), Plan { heads, lead });
         };
         expect(32, 8, 8, 32);
         expect(64, 8, 4, 64);

@@ -78,37 +78,25 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             exchange.send(tiles.ds);
         }
         self.sleep_at(Place::BehindExchange);
-        let sum_dv = self.multiplied(sums.dv, dout_tile, p_tile, self.depths[1]);
-
-        if let Some(exchange) = tiles.exchange {
-            let sum_dk = self.multiplied(sums.dk, q_tile, ds_tile, self.depths[0]);
-            let [own, of_other] = exchange.columns_of(tiles.k, group);
-            let columns = own.shape()[1] as usize;
-            let of_dq = Wgmma::new([4, 1], [64, columns, 16]);
-            let dq = Accumulator::<f32>::zeros([ROWS, columns], of_dq);
-            let dq = dq.mma(ds_tile.transpose(), own);
-            let received = exchange.receive(tiles.ds, step.fill);
-            let dq = dq.mma(received.transpose(), of_other);
-            let sum_dv = Accumulator::from_tensor(sum_dv.wait_older_than(3));
-            tiles.of_dout.consumer_release(dout_stage);
-            let sum_dk = Accumulator::from_tensor(sum_dk.wait_older_than(2));
-            tiles.of_q.consumer_release(q_stage);
-            let dq = dq.wait_all();
-            exchange.release();
-            let turn = tiles.turns.map(|turns| turns[group]);
-            if let Some(turn) = turn {
-                turn.wait(step.fill);
-            }
-            let half_block = step.row_block * GROUPS + cluster_rank();
-            self.add(half_block, step, group, dq, GROUPS * columns);
-            if let Some(turn) = turn {
-                turn.end();
-            }
-            return Sums {
-                dk: sum_dk,
-                dv: sum_dv,
-            };
+        let (stages, of_scores) = ([q_stage, dout_stage], [p_tile, ds_tile]);
+        match tiles.exchange {
+            Some(exchange) => self.products_of_pair(exchange, at, sums, stages, of_scores),
+            None => self.products(at, sums, stages, of_scores),
         }
+    }
+
+    /// The products of a step with P and dS: their sums, and terms of dQ.
+    #[device]
+    fn products(
+        self,
+        At { step, .. }: At<W>,
+        sums: Sums,
+        [q, dout]: [Full<(Smem<T>, Lines)>; 2],
+        [p, ds]: [Smem<T>; 2],
+    ) -> Sums {
+        let (tiles, group) = (self.tiles, self.group);
+        let sum_dv = self.multiplied(sums.dv, dout.tiles.0, p, self.depths[1]);
+
         let [_, columns] = half_of_dq(group, self.depths[0], ROWS);
         let half = columns.len();
         let pieces = if tiles.dq.is_some() {
@@ -122,21 +110,21 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
             let sums =
                 Accumulator::<f32>::zeros([ROWS, piece], Wgmma::new([4, 1], [64, piece, 16]));
             let k_columns = tiles.k.index(0).slice(1, first..first + piece);
-            sums.mma(ds_tile.transpose(), k_columns)
+            sums.mma(ds.transpose(), k_columns)
         };
         let half_block = step.row_block * GROUPS + group;
         let first_piece = dq(0);
         // Terms of dQ are added while the product of dK is in flight.
-        let sum_dk = self.multiplied(sums.dk, q_tile, ds_tile, self.depths[0]);
+        let sum_dk = self.multiplied(sums.dk, q.tiles.0, ds, self.depths[0]);
         let sum_dv = Accumulator::from_tensor(sum_dv.wait_older_than(2));
-        tiles.of_dout.consumer_release(dout_stage);
+        tiles.of_dout.consumer_release(dout);
         let turn = tiles.turns.map(|turns| turns[group]);
         if let Some(turn) = turn {
             turn.wait(step.fill);
         }
         self.add(half_block, step, 0, first_piece.wait_older_than(1), half);
         let sum_dk = Accumulator::from_tensor(sum_dk.wait_all());
-        tiles.of_q.consumer_release(q_stage);
+        tiles.of_q.consumer_release(q);
         for number in 1..pieces {
             self.add(half_block, step, number, dq(number).wait_all(), half);
         }
@@ -151,7 +139,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
 
     /// dV, to which P and dO are multiplied, or dK, to which dS and Q are, of `columns`: the part of this warpgroup.
     #[device]
-    fn multiplied(
+    pub(super) fn multiplied(
         self,
         sums: Accumulator<f32>,
         of_queries: Smem<T>,
