@@ -5,9 +5,9 @@ use std::ops::Range;
 use tilekit::prelude::*;
 
 use super::beside::Beside;
+use super::exchange::{Exchange, PAIR, load_share, loaded_key_bytes, ticket_of_cluster};
 use super::key_blocks::{KeyBlock, store_rows};
 use super::lines::{Lines, LinesFrom};
-use super::pairs::{Exchange, PAIR, load_share, ticket_of_cluster};
 use super::part::{
     GROUPS, divides_columns, has_adders, has_query_rows, stages_of_dout, swizzle_of_keys,
 };
@@ -225,14 +225,20 @@ impl<W: Walk> Block<W> {
     ) {
         let at = self.at;
         let token = at.starts[1] + at.first;
+        let (place, full) = ([at.batch, self.kv_head, token], tiles.keys_full);
+        let load_whole = |(map, tile): (TensorMap<T>, Smem<T>)| {
+            let [batch, head, token] = place;
+            let tile = tile.index(0).reshape(map.block());
+            map.load((batch, head, token, 0), tile, full);
+        };
         if let Some(exchange) = tiles.exchange {
-            self.load_keys_of_pair([k, v], tiles, exchange);
+            full.expect(loaded_key_bytes(k) + v.block_bytes());
+            exchange.load_keys(k, place, tiles.k, full);
+            load_whole((v, tiles.v));
         } else {
-            tiles.keys_full.expect(k.block_bytes() + v.block_bytes());
-            for (map, tile) in [(k, tiles.k), (v, tiles.v)] {
-                let tile = tile.index(0).reshape(map.block());
-                map.load((at.batch, self.kv_head, token, 0), tile, tiles.keys_full);
-            }
+            full.expect(k.block_bytes() + v.block_bytes());
+            load_whole((k, tiles.k));
+            load_whole((v, tiles.v));
         }
         self.each_step(|member, step| {
             let token = at.starts[0] + step.block * self.queries();

@@ -6,7 +6,7 @@
 //! of operand A of `wgmma` (`step_by_keys.rs`). Beyond, rows of scores are queries, and dK and dV are computed transposed, so that a block may have 96 or 80 keys (`step_by_queries.rs`). Many CTAs contribute to each block
 //! of dQ, which is accumulated in f32 in global memory. A warp for each warpgroup adds its terms from
 //! shared memory, by bulk copies, so that consumers have registers for the rest; at depth 256, for whose terms shared memory has no place,
-//! consumers add from their registers, and two CTAs exchange dS, so that each adds half of the terms (`pairs.rs`).
+//! consumers add from their registers, and two CTAs exchange dS, so that each adds half of the terms (`exchange.rs`).
 //!
 //! Atomic additions come in any order, so the last bits of dQ vary between runs. If `ORDERED`, each block of dQ has a counter of the terms it
 //! has, and a CTA adds its own after those of all preceding blocks of keys. It takes its block of keys by a ticket, and tickets of a head follow the order of its terms, in whatever order heads take

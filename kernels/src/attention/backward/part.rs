@@ -106,7 +106,7 @@ pub(super) const fn may_ascend(depth: usize) -> bool {
     depth == 192
 }
 
-/// CTAs of a cluster, which have neighbouring blocks of keys and visit the same blocks of queries: at depth 256 two exchange dS, and each adds half of the columns of dQ for the keys of both (`pairs.rs`).
+/// CTAs of a cluster, which have neighbouring blocks of keys and visit the same blocks of queries: at depth 256 two exchange dS, and each adds half of the columns of dQ for the keys of both (`exchange.rs`).
 pub(super) const fn ctas_of(depth: usize, drops: bool) -> usize {
     if depth == 256 && !drops { 2 } else { 1 }
 }

@@ -17,7 +17,7 @@
 //! Or, with a mask at depth 192, CTAs of a head begin with its last block of keys, and visit blocks of queries in ascending order. Then a CTA comes to each block of queries behind the CTA of the next block of keys even
 //! where both begin together: the diagonal of the other is ahead. None waits, but the longest CTAs come last, and a launch would end with them. So most heads ascend, and the last ones descend.
 //!
-//! At depth 256 a cluster has two blocks of keys (`pairs.rs`), which count as one here.
+//! At depth 256 a cluster has two blocks of keys (`exchange.rs`), which count as one here.
 //!
 //! A section has few heads, since fewer CTAs read the same Q and dO, and add to the same dQ, the more heads there are at a time. In any order of terms with a mask it has as many as give each SM a CTA, or two of a cluster: fewer leave SMs
 //! without one at the end, where the last section's longest CTAs would begin late; more find less in L2 (`bench/results/attention.md`, "Heads of a section in any order").

@@ -14,12 +14,7 @@
 
 use tilekit::prelude::*;
 
-use super::block::{Block, Tiles};
-use super::consumer::{At, Consumer, Sums};
-use super::lines::Lines;
 use super::part::GROUPS;
-use super::walk::Walk;
-use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::shape::swizzle;
 
 /// CTAs of a cluster that exchanges dS.
@@ -57,6 +52,26 @@ impl<T: Element> Exchange<T> {
         }
     }
 
+    /// Issues the loads of K of this CTA, from `place` on, into `tile`, and of half of the columns of K of the other.
+    #[device]
+    pub(super) fn load_keys(
+        self,
+        map: TensorMap<T>,
+        [batch, head, token]: [Scalar<i32>; 3],
+        tile: Smem<T>,
+        full: Mbarrier,
+    ) {
+        let [keys, half] = [2, 3].map(|dim: usize| map.block()[dim] as i32);
+        for number in 0..PAIR as i32 {
+            let to = share(tile, map, scalar(number));
+            map.load((batch, head, token, number * half), to, full);
+        }
+        let rank = cluster_rank();
+        let of_other = token + (1 - 2 * rank) * keys;
+        let to = self.k.index(0).reshape(map.block());
+        map.load((batch, head, of_other, rank * half), to, full);
+    }
+
     /// Waits until P may be stored for fill `fill`: this CTA has read that of the fill before.
     #[device]
     pub(super) fn await_read(self, fill: Scalar<i32>) {
@@ -82,14 +97,14 @@ impl<T: Element> Exchange<T> {
 
     /// dS of the other CTA, when it has been received for fill `fill`.
     #[device]
-    fn receive(self, ds: Smem<T>, fill: Scalar<i32>) -> Smem<T> {
+    pub(super) fn receive(self, ds: Smem<T>, fill: Scalar<i32>) -> Smem<T> {
         self.full.wait(fill & 1);
         ds.index(other())
     }
 
     /// A warpgroup has read P and dS of both CTAs.
     #[device]
-    fn release(self) {
+    pub(super) fn release(self) {
         let by_warps = |barrier: Mbarrier| barrier.arrival().by(Arrivers::Warp);
         by_warps(self.read).arrive();
         by_warps(self.free).in_cta(other()).arrive();
@@ -97,7 +112,7 @@ impl<T: Element> Exchange<T> {
 
     /// The columns of dQ that warpgroup `group` adds, of K of this CTA and of the other.
     #[device]
-    fn columns_of(self, k: Smem<T>, group: usize) -> [Smem<T>; 2] {
+    pub(super) fn columns_of(self, k: Smem<T>, group: usize) -> [Smem<T>; 2] {
         let [keys, half] = [1, 2].map(|dim: usize| self.k.shape()[dim] as usize);
         let columns = half / GROUPS;
         let of_all = |tile: Smem<T>, parts: usize| {
@@ -110,36 +125,9 @@ impl<T: Element> Exchange<T> {
     }
 }
 
-impl<W: Walk> Block<W> {
-    /// Issues the loads of K and V of this CTA, and of half of the columns of K of the other.
-    #[device]
-    pub(super) fn load_keys_of_pair<T: Element>(
-        self,
-        [k, v]: [TensorMap<T>; 2],
-        tiles: Tiles<T>,
-        exchange: Exchange<T>,
-    ) {
-        let at = self.at;
-        let token = at.starts[1] + at.first;
-        let full = tiles.keys_full;
-        full.expect((PAIR + 1) * k.block_bytes() + v.block_bytes());
-        let tile = tiles.v.index(0).reshape(v.block());
-        v.load((at.batch, self.kv_head, token, 0), tile, full);
-        let half = k.block()[3] as i32;
-        for number in 0..PAIR {
-            let tile = share(tiles.k, k, scalar(number as i32));
-            k.load(
-                (at.batch, self.kv_head, token, number as i32 * half),
-                tile,
-                full,
-            );
-        }
-        let rank = cluster_rank();
-        let keys = self.walk.keys().block[1] as i32;
-        let of_other = token + (1 - 2 * rank) * keys;
-        let tile = exchange.k.index(0).reshape(k.block());
-        k.load((at.batch, self.kv_head, of_other, rank * half), tile, full);
-    }
+/// Bytes of K that a CTA loads: all of its own, and half of the other's.
+pub(super) fn loaded_key_bytes<T: Element>(map: TensorMap<T>) -> usize {
+    (PAIR + 1) * map.block_bytes()
 }
 
 /// Issues the TMA load of this CTA's half of the columns of a block of Q, or of dO, into both CTAs.
@@ -161,48 +149,6 @@ fn share<T: Element>(tile: Smem<T>, map: TensorMap<T>, number: Scalar<i32>) -> S
     let [rows, columns] = [2, 3].map(|dim: usize| map.block()[dim] as usize);
     let shares = tile.reinterpret::<T>([PAIR, rows, columns], swizzle::<T>(columns, 2));
     shares.index(number).reshape(map.block())
-}
-
-impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
-    /// The products of a step with P and dS, of which the other CTA has received its own; their sums, and terms of dQ for the keys of both CTAs.
-    #[device]
-    pub(super) fn products_of_pair(
-        self,
-        exchange: Exchange<T>,
-        At { step, .. }: At<W>,
-        sums: Sums,
-        [q, dout]: [Full<(Smem<T>, Lines)>; 2],
-        [p, ds]: [Smem<T>; 2],
-    ) -> Sums {
-        let (tiles, group) = (self.tiles, self.group);
-        let sum_dv = self.multiplied(sums.dv, dout.tiles.0, p, self.depths[1]);
-        let sum_dk = self.multiplied(sums.dk, q.tiles.0, ds, self.depths[0]);
-        let [own, of_other] = exchange.columns_of(tiles.k, group);
-        let columns = own.shape()[1] as usize;
-        let of_dq = Wgmma::new([4, 1], [64, columns, 16]);
-        let dq = Accumulator::<f32>::zeros([ROWS, columns], of_dq).mma(ds.transpose(), own);
-        let received = exchange.receive(tiles.ds, step.fill);
-        let dq = dq.mma(received.transpose(), of_other);
-        let sum_dv = Accumulator::from_tensor(sum_dv.wait_older_than(3));
-        tiles.of_dout.consumer_release(dout);
-        let sum_dk = Accumulator::from_tensor(sum_dk.wait_older_than(2));
-        tiles.of_q.consumer_release(q);
-        let dq = dq.wait_all();
-        exchange.release();
-        let half_block = step.row_block * PAIR + cluster_rank();
-        let turn = tiles.turns.map(|turns| turns[group]);
-        if let Some(turn) = turn {
-            turn.wait(step.fill);
-        }
-        self.add(half_block, step, group, dq, GROUPS * columns);
-        if let Some(turn) = turn {
-            turn.end();
-        }
-        Sums {
-            dk: sum_dk,
-            dv: sum_dv,
-        }
-    }
 }
 
 /// The number that a counter had, to which each cluster adds 1: the same in all of its CTAs.
