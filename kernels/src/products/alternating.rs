@@ -60,6 +60,19 @@ impl AlternatingTile {
         AlternatingTile { ctas: PAIR, ..self }
     }
 
+    /// The same beside an epilogue. What it reads of an exchanged result fits the registers beside the sums of 96 columns; programs of a grid for fewer tiles take more of them each.
+    pub(crate) fn fitted_beside(self, is_plain: bool) -> Self {
+        if is_plain || !self.turned || self.columns <= 96 {
+            return self;
+        }
+        AlternatingTile {
+            columns: 96,
+            stages: 7,
+            buffers: 2,
+            ..self
+        }
+    }
+
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
         [HALVES * INSTRUCTION_ROWS, self.columns]

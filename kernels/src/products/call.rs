@@ -374,6 +374,7 @@ impl Products {
                 kernel.launch(stream, plan.grid, launch.of_cluster(tile.turned))?;
             }
             Instance::Alternating(tile) => {
+                let tile = tile.fitted_beside(epilogue.is_plain());
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(alternating::<T, O, E>, form).compile(&self.compiler);

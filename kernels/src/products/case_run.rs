@@ -199,6 +199,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Alternating(tile) => {
+                let tile = tile.fitted_beside(epilogue.is_plain());
                 let form = self.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let (x, y, rows, columns) = exchanged(tile.turned);
