@@ -210,17 +210,18 @@ fn rows_that_begin_between_pairs_go_to_shared_memory_by_pairs() {
 }
 
 #[test]
-fn clusters_share_operands_of_any_lie() {
+fn clusters_and_turns_take_operands_of_any_lie() {
     let device = Device::emulator();
     let [m, n, k] = [70, 136, 328];
-    let of_clusters = INSTANCES.into_iter().filter_map(|instance| match instance {
-        Instance::Cluster(tile) => Some((tile.turned, instance)),
+    let along_k = INSTANCES.into_iter().filter_map(|instance| match instance {
+        Instance::Cluster(tile) => Some(((0, tile.turned), instance)),
+        Instance::Alternating(tile) if tile.ctas == 1 => Some(((1, tile.turned), instance)),
         _ => None,
     });
-    // One whose tiles are exchanged, and one whose are not.
-    let of_clusters: HashMap<bool, Instance> = of_clusters.collect();
-    assert_eq!(of_clusters.len(), 2);
-    for instance in of_clusters.into_values() {
+    // Of each kernel one whose tiles are exchanged, and one whose are not.
+    let along_k: HashMap<(usize, bool), Instance> = along_k.collect();
+    assert_eq!(along_k.len(), 4);
+    for instance in along_k.into_values() {
         let mut dispatch = Dispatch::default();
         // A column-major C is the transpose of a product.
         for size in [[m, n, k], [n, m, k]] {

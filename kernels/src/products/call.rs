@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{Buffer, Compiler, Device, LoadedKernel};
 
+use super::alternating::alternating;
 use super::check::{Call, CallPlan, View};
 use super::cluster_tiles::cluster_tiles;
 use super::dense::dense;
@@ -19,7 +20,9 @@ use super::factor::{Operand, ResultOf};
 use super::few_tiles::few_tiles;
 use super::instances::Instance;
 use super::kept_kernels::Which;
-use super::launch::{ClusterHandles, FewHandles, Launch, ManyHandles, SplitHandles};
+use super::launch::{
+    AlternatingHandles, ClusterHandles, FewHandles, Launch, ManyHandles, SplitHandles,
+};
 use super::matrix::Matrix;
 use super::need::Need;
 use super::one_wave::one_wave;
@@ -369,6 +372,15 @@ impl Products {
                 let load = || compile()?.load(&self.device)?.programmatic();
                 let kernel = self.loaded::<ClusterHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_cluster(tile.turned))?;
+            }
+            Instance::Alternating(tile) => {
+                let tile = tile.fitted_beside(epilogue.is_plain());
+                let form = launch.form(tile, epilogue);
+                let form = if tile.turned { form.turned() } else { form };
+                let compile = || fixed(alternating::<T, O, E>, form).compile(&self.compiler);
+                let load = || compile()?.load(&self.device)?.programmatic();
+                let kernel = self.loaded::<AlternatingHandles<T, O>>((types, which), load)?;
+                kernel.launch(stream, plan.grid, launch.of_alternating(tile.turned))?;
             }
             Instance::Any(_) | Instance::Copied(_) => {
                 unreachable!("matrices are not copied for it")

@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use tilekit::Arguments;
 use tilekit::prelude::*;
 
+use super::alternating::alternating;
 use super::case_product::{Lies, Product, stride};
 use super::cluster_tiles::cluster_tiles;
 use super::dense::dense;
@@ -195,6 +196,15 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 let form = if tile.turned { form.turned() } else { form };
                 let kernel = fixed(cluster_tiles::<T, O, E>, form);
                 let arguments = (x, y, c, pitch, rows, columns, k, data);
+                Self::begin(case, plan, role, kernel, arguments)
+            }
+            Instance::Alternating(tile) => {
+                let tile = tile.fitted_beside(epilogue.is_plain());
+                let form = self.form(tile, epilogue);
+                let form = if tile.turned { form.turned() } else { form };
+                let (x, y, rows, columns) = exchanged(tile.turned);
+                let kernel = fixed(alternating::<T, O, E>, form);
+                let arguments = (x, y, self.result(), rows, columns, k, data);
                 Self::begin(case, plan, role, kernel, arguments)
             }
             Instance::Split(tile) => {

@@ -34,8 +34,18 @@ pub(crate) fn store_by_columns<S: Numeric, O: Numeric>(
     buffer: Smem<O>,
     finish: impl Fn(Tensor<f32>, Range<usize>) -> Tensor<f32>,
 ) {
+    let width = width_of(sums.shape()[1] as usize);
+    store_in_parts((sums, width), buffer, finish);
+}
+
+/// The same by so many columns.
+#[track_caller]
+fn store_in_parts<S: Numeric, O: Numeric>(
+    (sums, width): (Tensor<S>, usize),
+    buffer: Smem<O>,
+    finish: impl Fn(Tensor<f32>, Range<usize>) -> Tensor<f32>,
+) {
     let columns = sums.shape()[1] as usize;
-    let width = width_of(columns);
     for first in (0..columns).step_by(width) {
         let range = first..(first + width).min(columns);
         let part = sums.slice(1, range.clone());
@@ -62,7 +72,39 @@ impl<O: Numeric> Finished<O> {
         if epilogue.is_plain() {
             return buffer.store(sums.cast::<O>());
         }
-        store_by_columns(sums, buffer, |part, range| {
+        let width = width_of(sums.shape()[1] as usize);
+        self.finish(epilogue, sums, buffer, width);
+    }
+
+    /// The same of a part of sums of which the rest takes the registers: fewer columns are finished at a time.
+    #[track_caller]
+    pub(crate) fn store_part<S: Numeric>(
+        self,
+        epilogue: impl Epilogue<O>,
+        sums: Tensor<S>,
+        buffer: Smem<O>,
+    ) {
+        if epilogue.is_plain() {
+            return self.store(epilogue, sums, buffer);
+        }
+        let buffer = if self.turned {
+            buffer.transpose()
+        } else {
+            buffer
+        };
+        self.finish(epilogue, sums, buffer, 8);
+    }
+
+    /// Stores what the epilogue makes of the sums, so many columns at a time.
+    #[track_caller]
+    fn finish<S: Numeric>(
+        self,
+        epilogue: impl Epilogue<O>,
+        sums: Tensor<S>,
+        buffer: Smem<O>,
+        width: usize,
+    ) {
+        store_in_parts((sums, width), buffer, |part, range| {
             self.columns(epilogue, part, range.start)
         });
     }

@@ -49,6 +49,14 @@ pub(super) type ClusterHandles<T, O> = handles! {
     data: Data<O>,
 };
 
+/// The parameters of `alternating`.
+pub(super) type AlternatingHandles<T, O> = handles! {
+    x y: TensorMap<T>,
+    c: TensorMap<O>,
+    m n k: Scalar<i32>,
+    data: Data<O>,
+};
+
 /// The parameters of `any_rows`.
 pub(super) type AnyHandles<T, O> = handles! {
     a: Ptr<T>,
@@ -121,6 +129,14 @@ pub(super) type OfCluster<'l, T, O> = handles! {
     data: &'l EpilogueArguments<'l, O>,
 };
 
+/// The arguments of `alternating`.
+pub(super) type OfAlternating<'l, T, O> = handles! {
+    x y: &'l View<'l, T>,
+    c: &'l View<'l, O>,
+    m n k: i32,
+    data: &'l EpilogueArguments<'l, O>,
+};
+
 impl<T, O> Launch<'_, T, O> {
     pub(super) fn form<I, E>(&self, tile: I, epilogue: E) -> Form<I, E> {
         Form {
@@ -153,6 +169,11 @@ impl<T, O> Launch<'_, T, O> {
     pub(super) fn of_cluster(&self, is_turned: bool) -> OfCluster<'_, T, O> {
         let (x, y, out, stride, _, m, n, k, data) = self.of_few(is_turned);
         (x, y, out, stride, m, n, k, data)
+    }
+
+    pub(super) fn of_alternating(&self, is_turned: bool) -> OfAlternating<'_, T, O> {
+        let (x, y, c, _, _, m, n, k, data) = self.of_few(is_turned);
+        (x, y, c, m, n, k, data)
     }
 
     /// With the workspace of parts and their counts.

@@ -1,5 +1,6 @@
 //! Numbers of instances, by which cases name what they run. A tile that the table does not have is an error of compilation.
 
+use super::alternating::AlternatingTile;
 use super::cluster_tiles::ClusterTile;
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;
@@ -60,6 +61,10 @@ pub(super) const fn split_exchanged_by_pairs(tile: [usize; 3]) -> usize {
 
 pub(super) const fn cluster(tile: ClusterTile) -> usize {
     Instance::Cluster(tile).number()
+}
+
+pub(super) const fn alternating(tile: AlternatingTile) -> usize {
+    Instance::Alternating(tile).number()
 }
 
 pub(super) const fn precise(tile: PreciseTile) -> usize {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::alternating::AlternatingTile;
 use super::dense::ManyTile;
 use super::division::Division;
 use super::factor::INSTRUCTION_ROWS;
@@ -13,11 +14,11 @@ use super::need::Need;
 use super::precise::PreciseTile;
 use super::same_lines;
 use super::split_k::SplitTile;
-pub(crate) use super::times::{clock, resident, step_cycles, together};
 use super::times::{
-    cluster_microseconds, few_microseconds, many_microseconds, precise_microseconds,
-    wave_microseconds,
+    alternating_microseconds, cluster_microseconds, few_microseconds, many_microseconds,
+    precise_microseconds, wave_microseconds,
 };
+pub(crate) use super::times::{clock, resident, step_cycles, together};
 
 /// A way to compute one product.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,6 +78,7 @@ impl Plan {
                     microseconds: any_microseconds(tile, grid, need),
                 }
             }
+            Instance::Alternating(tile) => of_alternating(instance, tile, need),
             Instance::Split(tile) => of_split(instance, tile, need),
             Instance::Precise(tile) => of_precise(instance, tile, need),
             Instance::PreciseParts(tile) => {
@@ -145,6 +147,7 @@ impl Plan {
                 let along_m = m.div_ceil(rows).next_multiple_of(tile.ctas);
                 along_m * n.div_ceil(columns) * need.batches
             }
+            Instance::Alternating(tile) => tile.count([m, n]),
             Instance::Precise(tile) => {
                 let [along_rows, along_columns] = tile.count([m, n]);
                 along_rows * along_columns * need.batches
@@ -182,6 +185,19 @@ fn of_many(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
         instance,
         grid: [programs, 1, 1],
         microseconds: many_microseconds(([rows, columns], ctas), counts, need),
+    }
+}
+
+fn of_alternating(instance: Instance, tile: AlternatingTile, need: &Need) -> Plan {
+    let [m, n, _] = need.size;
+    let tiles = tile.count([m, n]);
+    let waves = tiles.div_ceil(MULTIPROCESSORS).max(1);
+    // The fewest programs with as many tiles each.
+    let programs = (tiles / tile.ctas).div_ceil(waves) * tile.ctas;
+    Plan {
+        instance,
+        grid: [programs, 1, 1],
+        microseconds: alternating_microseconds(tile, [programs, waves, tiles], need),
     }
 }
 
