@@ -83,23 +83,3 @@ fn recurrence_f32(case: &mut Case) -> CaseResult {
     case.moves_bytes(2 * 4 * rows * cols);
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn padding_removes_all_bank_conflicts() {
-        let padded = recurrence::<true>.bank_conflicts().expect("it compiles");
-        assert_eq!(
-            padded.len(),
-            4,
-            "a block in and out, by rows and by threads"
-        );
-        assert!(padded.iter().all(|access| access.conflicts == 0));
-        // Without it the rows of a warp lie in the same banks.
-        let plain = recurrence::<false>.bank_conflicts().expect("it compiles");
-        let wrong = plain.iter().filter(|access| access.conflicts > 0).count();
-        assert_eq!(wrong, 2, "the load and the store by threads: {plain:?}");
-    }
-}

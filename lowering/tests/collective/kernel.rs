@@ -384,20 +384,26 @@ pub(crate) fn noise(count: usize, seed: u64) -> Vec<u64> {
     (0..count).map(step).collect()
 }
 
-/// The coordinates of a row-major number.
+/// The coordinates of a row-major number. Here and in `number` without iterators: tests are not optimised, and this is asked for each element.
 pub(crate) fn coordinates(mut number: usize, shape: &[u32]) -> Vec<usize> {
     let mut coords = vec![0; shape.len()];
-    for (coord, &size) in coords.iter_mut().zip(shape).rev() {
-        *coord = number % size as usize;
-        number /= size as usize;
+    let mut dimension = shape.len();
+    while dimension > 0 {
+        dimension -= 1;
+        let size = shape[dimension] as usize;
+        coords[dimension] = number % size;
+        number /= size;
     }
     coords
 }
 
 /// The row-major number of coordinates.
 pub(crate) fn number(coords: &[usize], shape: &[u32]) -> usize {
-    coords
-        .iter()
-        .zip(shape)
-        .fold(0, |n, (c, &size)| n * size as usize + c)
+    let mut number = 0;
+    let mut dimension = 0;
+    while dimension < shape.len() {
+        number = number * shape[dimension] as usize + coords[dimension];
+        dimension += 1;
+    }
+    number
 }

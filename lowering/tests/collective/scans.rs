@@ -60,10 +60,11 @@ fn scanned<T: Copy>(
     let mut found = values.to_vec();
     let size = shape[axis] as usize;
     let along = |step: usize| if is_reverse { size - 1 - step } else { step };
+    let all: Vec<_> = (0..values.len()).map(|at| coordinates(at, shape)).collect();
     for step in 1..size {
         for at in 0..values.len() {
-            let mut coords = coordinates(at, shape);
-            if coords[axis] == along(step) {
+            if all[at][axis] == along(step) {
+                let mut coords = all[at].clone();
                 coords[axis] = along(step - 1);
                 found[at] = combine(found[number(&coords, shape)], values[at]);
             }

@@ -99,6 +99,29 @@ fn listed(code: u8, dtype: DType) -> f64 {
     }
 }
 
+/// The code up to `last` whose number is the nearest to `x`, ties to the even one, saturating; numbers rise with their codes.
+fn nearest_code(last: u8, x: f64, number: impl Fn(u8) -> f64) -> u8 {
+    // The least code whose number reaches `x`, which is one more than `last` if none does.
+    let (mut reaching, mut past) = (0, last + 1);
+    while reaching < past {
+        let middle = reaching + (past - reaching) / 2;
+        if number(middle) < x {
+            reaching = middle + 1;
+        } else {
+            past = middle;
+        }
+    }
+    if reaching == 0 || reaching > last {
+        return reaching.min(last);
+    }
+    let middle = f64::midpoint(number(reaching - 1), number(reaching));
+    match x.total_cmp(&middle) {
+        std::cmp::Ordering::Less => reaching - 1,
+        std::cmp::Ordering::Greater => reaching,
+        std::cmp::Ordering::Equal => reaching - reaching % 2,
+    }
+}
+
 /// The nearest of these, ties to the even code, saturating.
 fn listed_code(value: f64, dtype: DType) -> u8 {
     let (last, sign, nan) = match dtype {
@@ -109,19 +132,7 @@ fn listed_code(value: f64, dtype: DType) -> u8 {
     if value.is_nan() {
         return nan;
     }
-    let above = (0..=last).find(|&code| listed(code, dtype) >= value.abs());
-    let code = match above {
-        None => last,
-        Some(0) => 0,
-        Some(high) => {
-            let middle = f64::midpoint(listed(high - 1, dtype), listed(high, dtype));
-            match value.abs().total_cmp(&middle) {
-                std::cmp::Ordering::Less => high - 1,
-                std::cmp::Ordering::Greater => high,
-                std::cmp::Ordering::Equal => high - high % 2,
-            }
-        }
-    };
+    let code = nearest_code(last, value.abs(), |code| listed(code, dtype));
     if value.is_sign_negative() {
         code | sign
     } else {
@@ -135,17 +146,7 @@ pub(crate) fn fp8_code(value: f64, dtype: DType) -> u8 {
         return 0x7f;
     }
     let last = if dtype == DType::E4m3 { 0x7e } else { 0x7b };
-    let x = value.abs();
-    let distance = |code: u8| (fp8_value(code, dtype) - x).abs();
-    let nearest = (0..=last).min_by(|&a, &b| {
-        let by_distance = distance(a).total_cmp(&distance(b));
-        by_distance.then((a % 2).cmp(&(b % 2)))
-    });
-    let code = if x >= fp8_value(last, dtype) {
-        last
-    } else {
-        nearest.unwrap()
-    };
+    let code = nearest_code(last, value.abs(), |code| fp8_value(code, dtype));
     code | u8::from(value.is_sign_negative()) << 7
 }
 

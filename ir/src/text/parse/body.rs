@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::help::{Form, nearest};
-use super::{Parsed, Parser, Token, line_column};
+use super::{Parsed, Parser, Token};
 use crate::Type;
 use crate::entity::{Region, Value};
 use crate::ops::{FieldReader, Op, TextOperand};
@@ -69,7 +69,8 @@ impl Parser<'_> {
     }
 
     fn inst(&mut self, region: Region) -> Parsed<()> {
-        let (line, column) = line_column(self.text, self.tokens[self.at].start);
+        self.place = self.place.moved_to(self.text, self.tokens[self.at].start);
+        let (line, column) = (self.place.line, self.place.column(self.text));
         let mut names = Vec::new();
         while let Token::Value(name) = self.peek().clone() {
             names.push((name, self.at));
