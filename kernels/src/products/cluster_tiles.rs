@@ -95,6 +95,25 @@ impl ClusterTile {
         }
     }
 
+    /// Registers of a consumer thread and of one of the producer's warpgroup, where those of a launch, which all have, do not hold the sums.
+    fn registers(self) -> Option<[u32; 2]> {
+        self.is_large().then_some([160, 32])
+    }
+
+    /// Columns of an instruction: ptxas assembles none whose sums and operands do not fit the registers of a launch.
+    pub(super) fn columns_of_instruction(self) -> usize {
+        if self.is_large() {
+            self.columns / 2
+        } else {
+            self.columns
+        }
+    }
+
+    /// Whether 128 registers, what each of 512 threads is launched with, do not hold the sums.
+    fn is_large(self) -> bool {
+        self.groups == 3 && self.columns > 192
+    }
+
     /// CTAs of a cluster.
     pub(crate) fn ctas(self) -> usize {
         self.tiles() * self.parts
@@ -115,12 +134,27 @@ impl ClusterTile {
         self.along[0] * self.along[1]
     }
 
-    /// Rows of either operand that one CTA loads.
-    pub(crate) fn shares(self) -> [usize; 2] {
+    /// Rows of either operand that a TMA load takes.
+    pub(crate) fn boxes(self) -> [usize; 2] {
         let ([rows, columns], [along_rows, along_columns]) = (self.shape(), self.along);
-        [rows / along_columns, columns / along_rows]
+        [box_of(rows, along_columns), box_of(columns, along_rows)]
     }
 }
+
+/// Rows of the boxes in which CTAs of a cluster load what all of them read: a share each, or where no multiple of a swizzle's rows divides it 16 or 8, of which some CTAs load one more than others. Each loads one at least,
+/// for it is by what it receives that a CTA knows that the others have read the stage before.
+const fn box_of(rows: usize, ctas: usize) -> usize {
+    if rows.is_multiple_of(ctas * SWIZZLED_ROWS) {
+        rows / ctas
+    } else if rows >= 2 * SWIZZLED_ROWS * ctas {
+        2 * SWIZZLED_ROWS
+    } else {
+        SWIZZLED_ROWS
+    }
+}
+
+/// Rows of 128 bytes after which a swizzle of 128 bytes repeats.
+const SWIZZLED_ROWS: usize = 8;
 
 impl fmt::Display for ClusterTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,8 +172,8 @@ impl fmt::Display for ClusterTile {
 #[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
 pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<ClusterTile, E>,
-    #[block([form.tile.shares()[0], depth::<T>()], Nvmma::B128)] x: TensorMap<T>,
-    #[block([form.tile.shares()[1], depth::<T>()], Nvmma::B128)] y: TensorMap<T>,
+    #[block([form.tile.boxes()[0], depth::<T>()], Nvmma::B128)] x: TensorMap<T>,
+    #[block([form.tile.boxes()[1], depth::<T>()], Nvmma::B128)] y: TensorMap<T>,
     out: Ptr<O>,
     #[multiple_of(unit::<O>())] stride: i32,
     m: i32,
@@ -195,7 +229,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         let first = group * INSTRUCTION_ROWS;
         let mut at = pipeline.start();
         let mut before = pipeline.nothing_held(&at);
-        let mut acc = T::zeros([INSTRUCTION_ROWS, columns], columns);
+        let mut acc = T::zeros([INSTRUCTION_ROWS, columns], tile.columns_of_instruction());
         for step in own_steps() {
             let stage = pipeline.consumer_wait(at);
             let (of_x, of_y) = stage.tiles;
@@ -238,9 +272,16 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         }
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
-    warp_specialize() // mutate: equivalent(bar.sync): a barrier of the cluster stands in front
+    let (specialize, consumers) = match tile.registers() {
+        Some([of_consumers, of_producer]) => (
+            warp_specialize().registers(of_producer),
+            Warps(4).registers(of_consumers),
+        ),
+        None => (warp_specialize(), Warps(4)),
+    };
+    specialize // mutate: equivalent(bar.sync): a barrier of the cluster stands in front
         .main(load)
-        .workers(0..tile.groups, Warps(4), multiply)
+        .workers(0..tile.groups, consumers, multiply)
         .run();
     if tile.parts > 1 {
         // Copies read this CTA's shared memory until they have arrived.
@@ -248,24 +289,39 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     }
 }
 
-/// Loads this CTA's share of a stage's tile, that of number `share` among `count`, to all CTAs of `mask`. Of a tile that begins behind the `end` of the matrix another share is loaded, which others wait for.
-#[track_caller]
+/// Loads this CTA's share of a stage's tile, that of CTA `rank` among `ctas`, to all CTAs of `mask`. Instead of a box that begins behind the `end` of the matrix another one is loaded, which others wait for.
+#[device]
 fn load_share<T: Operand>(
     (map, tile): (TensorMap<T>, Smem<T>),
-    (count, share, mask): (usize, Scalar<i32>, Scalar<i32>),
+    (ctas, rank, mask): (usize, Scalar<i32>, Scalar<i32>),
     [first, step]: [Scalar<i32>; 2],
     end: Scalar<i32>,
     full: Mbarrier,
 ) {
     let along_k = step * depth::<T>();
     let rows = map.block()[0] as usize;
-    if count == 1 {
+    if ctas == 1 {
         map.load([inside(first, rows, end), along_k], tile, full);
     } else {
-        let shares = tile.reinterpret::<T>([count, rows, depth::<T>()], map.layout());
-        let to_all = map.copy().multicast(mask);
-        let first = inside(first + share * rows, rows, end);
-        to_all.load([first, along_k], shares.index(share), full);
+        let boxes = tile.shape()[0] as usize / rows;
+        let of_rows = tile.reinterpret::<T>([boxes, rows, depth::<T>()], map.layout());
+        let load = |number: Scalar<i32>| {
+            let to_all = map.copy().multicast(mask);
+            let first = inside(first + number * rows, rows, end);
+            to_all.load([first, along_k], of_rows.index(number), full);
+        };
+        for round in 0..boxes / ctas {
+            load(if round == 0 {
+                rank
+            } else {
+                rank + round * ctas
+            });
+        }
+        if boxes % ctas > 0 {
+            if rank < boxes % ctas {
+                load(rank + boxes / ctas * ctas);
+            }
+        }
     }
 }
 
@@ -278,7 +334,11 @@ mod tests {
     /// The first error of the tiles, compiled for operands of `T`, results of `O` and an epilogue.
     fn errors<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(epilogue: E) -> Vec<String> {
         let compiler = Compiler::default();
-        let compiled = CLUSTER.into_iter().map(|tile| {
+        // Products of i8 have multiples of 16 columns.
+        let multiplies = |tile: &ClusterTile| {
+            size_of::<T>() > 1 || tile.columns_of_instruction().is_multiple_of(16)
+        };
+        let compiled = CLUSTER.into_iter().filter(multiplies).map(|tile| {
             let tile = tile.fitted([size_of::<T>(), size_of::<O>()]);
             let tile = tile.fitted_beside(epilogue.is_plain(), size_of::<T>());
             let form = Form::new(tile, epilogue);

@@ -195,7 +195,8 @@ impl Instance {
             Instance::Cluster(tile) => {
                 let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
                 let tile = tile.fitted(need.element_bytes);
-                is_along_k.then_some(Instance::Cluster(tile))
+                let is_able = is_along_k && multiplies(tile.columns_of_instruction());
+                is_able.then_some(Instance::Cluster(tile))
             }
             Instance::PreciseParts(_) => (need.batches == 1).then_some(self),
             Instance::Alternating(tile) => {

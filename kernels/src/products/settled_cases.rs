@@ -20,7 +20,7 @@ use super::plan::Plan;
     instance = [
         few_exchanged(2, [1, 16, 8]), few(1, [1, 32, 8]), few_exchanged(8, [1, 16, 8]), few(1, [2, 128, 6]),
         few_exchanged(1, [1, 64, 8]), few(4, [1, 64, 8]), wave([1, 128, 9]), wave_by_pairs([2, 128, 7]),
-        cluster(ClusterTile::of([2, 4], [1, 96, 9])), cluster(ClusterTile::of([4, 1], [2, 32, 10]).exchanged()),
+        cluster(ClusterTile::of([2, 4], [1, 96, 11])), cluster(ClusterTile::of([4, 1], [2, 32, 11]).exchanged()),
         cluster(ClusterTile::of([1, 1], [1, 80, 9]).in_parts(8)),
         cluster(ClusterTile::of([2, 2], [1, 112, 7]).exchanged().in_parts(2)), wave([1, 64, 14]),
         many([2, 64, 256, 4]), alternating(AlternatingTile::of([168, 5, 1]).exchanged())

@@ -67,16 +67,20 @@ fn moved_bytes(stores: Stores, need: &Need) -> f64 {
     need.bytes() + (of_rows * of_boxes - 1.0) * results
 }
 
+/// Bytes that DRAM gives in a microsecond in the mean of single launches and those back to back: of an H200, which has records of its own. An H100 gives 2.9e6 at most, to all plans alike.
+const DRAM: f64 = 3.6e6;
+
 /// Bytes that all multiprocessors together get from L2 in a microsecond: least where many small tiles ask for the same rows apart from each other, most where tiles of one wave ask for them at the same time.
 const L2_OF_FEW: f64 = 8.7e6;
-const L2_OF_MANY: f64 = 10.3e6;
+const L2_OF_MANY: f64 = 12.4e6;
+const L2_OF_PARTS: f64 = 10.3e6;
 const L2_OF_TURNS: f64 = 11.7e6;
-const L2_OF_WAVE: f64 = 16e6;
+const L2_OF_WAVE: f64 = 18e6;
 const L2_OF_CLUSTERS: f64 = 14e6;
 
 /// Microseconds that memory takes at least: DRAM, and L2 at this rate. TMA asks L2 for lines of 128 bytes, two for each row of a stage that does not begin at one, which costs most where it begins between units of 32 bytes.
 fn memory_microseconds(bytes: f64, (l2_bytes, l2_rate): (f64, f64), need: &Need) -> f64 {
-    (bytes / 3.192e6).max(lines(need) * l2_bytes / l2_rate) + 2.136
+    (bytes / DRAM).max(lines(need) * l2_bytes / l2_rate) + 2.136
 }
 
 /// [`lines`] of rows that begin at multiples of 32 bytes.
@@ -136,6 +140,7 @@ pub(crate) fn clock(share: f64) -> f64 {
 const FILLED_BY_FEW: f64 = 26.8e3;
 const FILLED_BY_WAVE: f64 = 13.4e3;
 const FILLED_BY_MANY: f64 = 10.06e3;
+const FILLED_BY_CLUSTERS: f64 = 14e3;
 
 /// Rows outside of the operands of a product of M by N that its tiles load in all their steps. CTAs of a cluster share columns, and load none of a tile that is outside as a whole.
 fn rows_outside(
@@ -146,6 +151,16 @@ fn rows_outside(
     let below = (m.next_multiple_of(rows) - m) * n.div_ceil(columns);
     let beside = (n.next_multiple_of(columns) - n) * m.div_ceil(ctas * rows);
     ((below + beside) * need.steps() * need.batches) as f64
+}
+
+/// The same of tiles of clusters, which load each row once, and none of a tile that is outside as a whole.
+fn partly_outside(tile: ClusterTile, need: &Need) -> f64 {
+    let [m, n, _] = need.size;
+    let size = if tile.turned { [n, m] } else { [m, n] };
+    let tiles = |axis: usize| size[axis].div_ceil(tile.shape()[axis]);
+    let loaded = |axis: usize| tiles(axis).div_ceil(tile.along[axis]);
+    let outside = |axis: usize| tiles(axis) * tile.shape()[axis] - size[axis];
+    ((outside(0) * loaded(1) + outside(1) * loaded(0)) * need.steps()) as f64
 }
 
 pub(super) fn many_microseconds(
@@ -223,7 +238,7 @@ pub(super) fn wave_microseconds(
     // The products of a tile, the latency of a ring of loads, or the bytes that one CTA gets from L2.
     let step = step_cycles([rows, columns])
         .max(210.0)
-        .max(lines(need) * stage / 70.0);
+        .max(lines(need) * stage / 65.0);
     let of_wave = steps * step + 633.0 + area * 0.164;
     // CTAs of the waves after the first begin their rings anew.
     let cycles = 3700.0 + waves * of_wave + (waves - 1.0) * 683.0;
@@ -305,13 +320,18 @@ pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &N
     let steps = need.steps().div_ceil(tile.parts) as f64;
     let all: usize = grid.iter().product();
     let area = (rows * columns) as f64;
-    let [of_x, of_y] = tile.shares();
-    let stage = (of_x + of_y) as f64 * 128.0;
+    let [along_rows, along_columns] = tile.along;
+    // What L2 gives for a stage, of each CTA in the mean.
+    let loaded = rows as f64 / along_columns as f64 + columns as f64 / along_rows as f64;
+    let stage = loaded * 128.0;
     let clusters = resident(ctas) / ctas;
     let waves = (all / ctas).div_ceil(clusters) as f64;
+    // Multicast or not, a multiprocessor takes so many bytes a cycle, and fewer of rows that begin within lines.
+    let received = lines(need).powf(0.4) * (rows + columns) as f64 * 128.0;
     let step = step_cycles([rows, columns])
         .max(200.0)
-        .max(lines(need) * stage / 96.8);
+        .max(lines(need) * stage / 96.8)
+        .max(received / 80.0);
     let end = if tile.parts > 1 {
         5150.0 + area * 0.255
     } else {
@@ -325,8 +345,9 @@ pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &N
     let l2_bytes = lines(need) * all as f64 * steps * stage;
     let parts = [
         cycles / clock(share).min(1.85e3) / 1.05,
-        moved_bytes(Stores::Direct, need) / 3.199e6 + 2.045,
+        moved_bytes(Stores::Direct, need) / DRAM + 2.045,
         l2_bytes / L2_OF_CLUSTERS + 2.024,
+        partly_outside(tile, need) / FILLED_BY_CLUSTERS,
     ];
     let time = parts.map(|part| part.powi(3)).iter().sum::<f64>().cbrt();
     // What is so short gains nothing by sharing and waits for other CTAs: six products of 4 to 5 us took 2 to 25 % longer than by what they had been planned for.
@@ -346,7 +367,7 @@ pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need
     let cycles = 830.0 + each as f64 * step + exchange;
     let l2_bytes = (tiles * parts * each) as f64 * stage;
     let bytes = moved_bytes(Stores::Direct, need);
-    let memory = memory_microseconds(bytes, (l2_bytes, L2_OF_MANY), need) + exchange / 1.9e3;
+    let memory = memory_microseconds(bytes, (l2_bytes, L2_OF_PARTS), need) + exchange / 1.9e3;
     of_pairs([rows, columns], ctas, need) * together(cycles / 1.678e3, memory)
 }
 
