@@ -272,14 +272,15 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         }
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
-    let (specialize, consumers) = match tile.registers() {
+    let warps = warp_specialize(); // mutate: equivalent(bar.sync): a barrier of the cluster stands in front
+    let (warps, consumers) = match tile.registers() {
         Some([of_consumers, of_producer]) => (
-            warp_specialize().registers(of_producer),
+            warps.registers(of_producer),
             Warps(4).registers(of_consumers),
         ),
-        None => (warp_specialize(), Warps(4)),
+        None => (warps, Warps(4)),
     };
-    specialize // mutate: equivalent(bar.sync): a barrier of the cluster stands in front
+    warps
         .main(load)
         .workers(0..tile.groups, consumers, multiply)
         .run();
