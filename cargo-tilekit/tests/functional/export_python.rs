@@ -53,7 +53,7 @@ fn python() -> Option<&'static str> {
         .then_some("python3")
 }
 
-/// The profile of this workspace, but for its own crates: what a package shares with it, syn, PyO3 and its macros among it, is compiled once.
+/// The profile of this workspace, but for its own crates: syn and all that Python needs are compiled once.
 fn profile() -> String {
     let manifest = std::fs::read_to_string(checkout().join("Cargo.toml")).expect("the manifest");
     let mut manifest: toml::Table = manifest.parse().expect("a manifest");
