@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::Package;
 use crate::export::{export, kernels};
-use crate::package::target;
+use crate::package::{checkout, target};
 use crate::stand_in;
 
 /// Without a signature, so that Python passes numbers and a grid; and it may begin before the launch in front has ended.
@@ -53,16 +53,31 @@ fn python() -> Option<&'static str> {
         .then_some("python3")
 }
 
+/// The profile of this workspace, but for its own crates: syn and all that Python needs are compiled once.
+fn profile() -> String {
+    let manifest = std::fs::read_to_string(checkout().join("Cargo.toml")).expect("the manifest");
+    let mut manifest: toml::Table = manifest.parse().expect("a manifest");
+    let profile = &mut manifest["profile"]["dev"];
+    let packages = profile["package"].as_table_mut().expect("packages");
+    packages.retain(|name, _| !name.starts_with("tilekit-") && !name.starts_with("gluon-lang"));
+    let profile = toml::Table::from_iter([("dev".to_owned(), profile.clone())]);
+    toml::Table::from_iter([("profile".to_owned(), profile.into())]).to_string()
+}
+
 /// The exported package with its extension module built where Python looks for it.
 fn built(package: &Package) -> PathBuf {
     export(package, "--to python --out exported").ends_with(0);
     let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python");
     let dependency = "tilekit-python = \"0.1.0\"";
-    let here = format!("tilekit-python = {{ path = \"{}\" }}", core.display());
+    // Beside our macros it shares syn with the workspace: alone it takes fewer features.
+    let here = format!(
+        "tilekit-python = {{ path = \"{}\" }}\ngluon-lang-macros = {{ path = \"{}\" }}",
+        core.display(),
+        core.join("../gluon-lang/macros").display()
+    );
     package.edit("exported/Cargo.toml", dependency, &here);
-    // The profile is that of this workspace, so that what it shares with it is compiled once.
-    let profile = "[profile.dev]\ndebug = \"line-tables-only\"\n\n[workspace]";
-    package.edit("exported/Cargo.toml", "[workspace]", profile);
+    let workspace = format!("{}\n[workspace]", profile());
+    package.edit("exported/Cargo.toml", "[workspace]", &workspace);
     package.write("exported/Cargo.lock", &package.read("Cargo.lock"));
     package
         .cargo("build --offline --manifest-path exported/Cargo.toml")

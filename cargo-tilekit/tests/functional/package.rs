@@ -62,7 +62,7 @@ pub fn copied<const ROWS: usize>(
 ";
 
 /// The root of this checkout.
-fn checkout() -> PathBuf {
+pub(crate) fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")
         .canonicalize()
