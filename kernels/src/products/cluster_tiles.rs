@@ -31,7 +31,19 @@ pub struct ClusterTile {
 
 impl ClusterTile {
     /// Of tiles of a cluster along rows and along columns, and of warpgroups, columns and stages.
+    ///
+    /// # Panics
+    /// If CTAs that share columns or rows are more than there are times 8 of them: each loads some.
     pub const fn of(along: [usize; 2], [groups, columns, stages]: [usize; 3]) -> Self {
+        let [along_rows, along_columns] = along;
+        assert!(
+            columns >= along_rows * SWIZZLED_ROWS,
+            "too few columns to share"
+        );
+        assert!(
+            groups * INSTRUCTION_ROWS >= along_columns * SWIZZLED_ROWS,
+            "too few rows to share"
+        );
         ClusterTile {
             along,
             parts: 1,
@@ -347,6 +359,25 @@ mod tests {
             compiled.err().map(|error| format!("{tile}: {error}"))
         });
         compiled.flatten().collect()
+    }
+
+    /// 80 columns of four CTAs are five boxes of 16, 48 six of 8.
+    #[test]
+    fn boxes_are_whole_swizzles_and_each_cta_loads_one() {
+        assert_eq!(
+            [80, 48, 96, 144].map(|columns| box_of(columns, 4)),
+            [16, 8, 24, 16]
+        );
+        for tile in CLUSTER {
+            let (shape, sharing) = (tile.shape(), [tile.along[1], tile.along[0]]);
+            for ((rows, of_box), ctas) in shape.into_iter().zip(tile.boxes()).zip(sharing) {
+                assert!(
+                    rows.is_multiple_of(of_box) && of_box.is_multiple_of(SWIZZLED_ROWS),
+                    "{tile}"
+                );
+                assert!(rows / of_box >= ctas, "{tile}");
+            }
+        }
     }
 
     /// Beside stages lies what sums become rows through.
