@@ -323,16 +323,13 @@ fn load_share<T: Operand>(
             let first = inside(first + number * rows, rows, end);
             to_all.load([first, along_k], of_rows.index(number), full);
         };
-        for round in 0..boxes / ctas {
-            load(if round == 0 {
-                rank
-            } else {
-                rank + round * ctas
-            });
+        let rounds = boxes / ctas;
+        for round in 0..rounds {
+            load(rank + round * ctas);
         }
         if boxes % ctas > 0 {
             if rank < boxes % ctas {
-                load(rank + boxes / ctas * ctas);
+                load(rank + rounds * ctas);
             }
         }
     }

@@ -86,6 +86,10 @@ mod tests {
     fn short_rows_that_many_ctas_read_are_multicast() {
         for (size, expected) in [
             ([98, 1488, 24], "64x48 by clusters of 1x8"),
+            (
+                [89, 3104, 24],
+                "64x48 by clusters of 4x2, A and B exchanged",
+            ),
             ([227, 1840, 40], "64x80 by clusters of 2x4"),
             ([24, 11416, 48], "128x32 by clusters of 4x1"),
         ] {

@@ -135,7 +135,7 @@ pub(crate) fn clock(share: f64) -> f64 {
     (1.66e3 * (0.918 / share.max(0.01)).cbrt()).min(1.98e3)
 }
 
-/// Rows outside of a matrix that TMA fills with zeros in a microsecond, on all multiprocessors together: the most that recorded times show, 16, 8 and 6 a cycle. L2 gives some 50, so that tiles of which little is
+/// Rows outside of a matrix that TMA fills with zeros in a microsecond, on all multiprocessors together: the most that recorded times show, 16, 8 and 6 a cycle, and 8 by clusters. L2 gives some 50, so that tiles of which little is
 /// inside take several times as long as their products and loads.
 const FILLED_BY_FEW: f64 = 26.8e3;
 const FILLED_BY_WAVE: f64 = 13.4e3;

@@ -65,12 +65,8 @@ fn said_of(ptxas: &PathBuf, ptx: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("kernel.ptx");
     std::fs::write(&input, ptx).unwrap();
-    // Optimisation takes five times as long for kernels of thousands of lines, and has something to say of asynchronous products and of registers that change hands alone.
-    let is_judged = ["wgmma", "setmaxnreg"]
-        .iter()
-        .any(|word| ptx.contains(word));
     let run = Command::new(ptxas)
-        .args(["-arch=sm_90a", if is_judged { "-O3" } else { "-O0" }])
+        .arg("-arch=sm_90a")
         .arg(&input)
         .arg("-o")
         .arg(folder.path().join("kernel.cubin"))
