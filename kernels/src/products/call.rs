@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::prelude::*;
-use tilekit::{Buffer, Compiler, Device, LoadedKernel};
+use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
 
 use super::alternating::alternating;
 use super::check::{Call, CallPlan, View};
@@ -315,19 +315,21 @@ impl Products {
     ) -> Result<()> {
         let plan = self.planned(launch.need).plan;
         let types = TypeId::of::<(T, O, E)>();
-        let which = Which::Product(launch.form(plan.instance, ()), epilogue.name());
+        // What is not written meanwhile is loaded before the launch in front has ended.
+        let overlaps = plan.overlaps() || launch.is_settled();
+        let which = Which::Product(launch.form(plan.instance, ()), epilogue.name(), overlaps);
         match plan.instance {
             Instance::Many(tile) => {
                 let form = launch.form(tile, epilogue);
                 let compile = || fixed(dense::<T, O, E>, form).compile(&self.compiler);
-                let load = || compile()?.load(&self.device)?.programmatic();
+                let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_many())?;
             }
             Instance::Wave(tile) => {
                 let form = launch.form(tile, epilogue);
                 let compile = || fixed(one_wave::<T, O, E>, form).compile(&self.compiler);
-                let load = || compile()?.load(&self.device)?.programmatic();
+                let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_many())?;
             }
@@ -336,7 +338,7 @@ impl Products {
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(few_tiles::<T, O, E>, form).compile(&self.compiler);
                 // It waits for the launch before before it reads, so that what comes first may overlap with that; so it is tuned too.
-                let load = || compile()?.load(&self.device)?.programmatic();
+                let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_few(tile.turned))?;
             }
@@ -344,7 +346,7 @@ impl Products {
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(split_k::<T, O, E>, form).compile(&self.compiler);
-                let load = || compile()?.load(&self.device)?.programmatic();
+                let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
                 self.launch_parts(stream, (&plan, tile, tile.turned), &kernel, launch)?;
             }
@@ -352,14 +354,14 @@ impl Products {
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(precise::<T, O, E>, form).compile(&self.compiler);
-                let load = || compile()?.load(&self.device)?.programmatic();
+                let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_few(tile.turned))?;
             }
             Instance::PreciseParts(tile) => {
                 let form = launch.form(tile, epilogue);
                 let compile = || fixed(precise_parts::<T, O, E>, form).compile(&self.compiler);
-                let load = || compile()?.load(&self.device)?.programmatic();
+                let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
                 let tile = (&plan, tile.exchange(), tile.turned);
                 self.launch_parts(stream, tile, &kernel, launch)?;
@@ -369,7 +371,7 @@ impl Products {
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(cluster_tiles::<T, O, E>, form).compile(&self.compiler);
-                let load = || compile()?.load(&self.device)?.programmatic();
+                let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<ClusterHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_cluster(tile.turned))?;
             }
@@ -378,7 +380,7 @@ impl Products {
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(alternating::<T, O, E>, form).compile(&self.compiler);
-                let load = || compile()?.load(&self.device)?.programmatic();
+                let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<AlternatingHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_alternating(tile.turned))?;
             }
@@ -387,6 +389,20 @@ impl Products {
             }
         }
         Ok(())
+    }
+
+    /// Loads a kernel whose launches overlap with those in front, or do not.
+    fn load<H: 'static>(
+        &self,
+        kernel: CompiledKernel<H>,
+        overlaps: bool,
+    ) -> tilekit::Result<LoadedKernel<H>> {
+        let loaded = kernel.load(&self.device)?;
+        if overlaps {
+            loaded.programmatic()
+        } else {
+            Ok(loaded)
+        }
     }
 
     /// Launches a kernel whose programs share the steps along K through memory.
@@ -401,7 +417,7 @@ impl Products {
         let divided = divided.expect("the plan of a kernel that divides K");
         let [sums, counts] = tile.workspace([divided.tiles, divided.parts]);
         let sums = self.workspace::<T::Sum>(stream, Role::Parts, sums)?;
-        let counts = self.zeroed_workspace::<i32>(stream, Role::Counts, counts)?;
+        let counts = self.zeroed_workspace::<u32>(stream, Role::Counts, counts)?;
         let arguments = launch.of_split((divided, is_turned), &sums, &counts);
         kernel.launch(stream, plan.grid, arguments)?;
         Ok(())

@@ -90,7 +90,7 @@ impl Products {
         let [(of_x, _), (of_y, _)] = loose.factors;
         let form = Form::new(tile, epilogue);
         let types = TypeId::of::<(T, O, E)>();
-        let which = Which::Product(form.of(plan.instance), epilogue.name());
+        let which = Which::Product(form.of(plan.instance), epilogue.name(), true);
         let compile = || fixed(copied_tiles::<T, O, E>, form).compile(self.compiler());
         let load = || compile()?.load(self.device())?.programmatic();
         let kernel = self.loaded::<CopiedHandles<T, O>>((types, which), load)?;
@@ -140,7 +140,7 @@ impl Products {
             epilogue,
         };
         let types = TypeId::of::<(T, O, E)>();
-        let which = Which::Product(form.of(plan.instance), epilogue.name());
+        let which = Which::Product(form.of(plan.instance), epilogue.name(), true);
         let compile = || fixed(any_rows::<T, O, E>, form).compile(self.compiler());
         let load = || compile()?.load(self.device())?.programmatic();
         let kernel = self.loaded::<AnyHandles<T, O>>((types, which), load)?;

@@ -24,7 +24,7 @@ use super::precise_parts::precise_parts;
 use super::split_k::split_k;
 
 /// Sums of parts and their counts, which `split_k` alone takes.
-type Workspace<T> = (Input<<T as Operand>::Sum>, Input<i32>);
+type Workspace<T> = (Input<<T as Operand>::Sum>, Input<u32>);
 
 /// A kernel as a case launches it.
 #[derive(Clone, Copy)]
@@ -122,7 +122,8 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             absolute: 0.05,
         };
         match role {
-            Role::Main => case.launch_programmatic(kernel, plan.grid, arguments),
+            Role::Main if plan.overlaps() => case.launch_programmatic(kernel, plan.grid, arguments),
+            Role::Main => case.launch(kernel, plan.grid, arguments),
             Role::Beside => case.rival(&plan.to_string(), tolerance, kernel, plan.grid, arguments),
         }
     }
@@ -257,6 +258,6 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         let larger = |x: [usize; 2], y: [usize; 2]| [x[0].max(y[0]), x[1].max(y[1])];
         let [sums, counts] = plans.into_iter().filter_map(of_plan).reduce(larger)?;
         let sums = case.integers::<T::Sum>("sums", [sums], 0..1);
-        Some((sums, case.input::<i32>("counts", [counts], |_| 0)))
+        Some((sums, case.input::<u32>("counts", [counts], |_| 0)))
     }
 }

@@ -8,7 +8,7 @@ use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
 use super::numbers::{
-    PLANNED, few, few_exchanged, many, many_by_pairs, split, split_by_pairs,
+    PLANNED, few, few_exchanged, many, many_by_pairs, split, split_by_pairs, split_exchanged,
     split_exchanged_by_pairs, wave, wave_by_pairs,
 };
 
@@ -51,16 +51,17 @@ fn product_of_few_tiles_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
-/// Parts of tiles, one of each program, of one step and of many, as many as an H200 has multiprocessors and fewer; and whole tiles, of which a program has several.
+/// Parts of tiles, one of each program, of one step and of many, as many as an H200 has multiprocessors and fewer, more than eight and fewer; and whole tiles, of which a program has several.
 #[case(sizes(
-    m = [128, 300, 65, 130, 1, 200, 1, 200, 136, 65],
-    n = [136, 264, 400, 1, 24, 264, 520, 264, 264, 72],
-    k = [520, 328, 264, 1096, 72, 200, 72, 200, 328, 1096],
+    m = [128, 300, 65, 130, 1, 200, 1, 200, 136, 65, 130, 193],
+    n = [136, 264, 400, 1, 24, 264, 520, 264, 264, 72, 136, 72],
+    k = [520, 328, 264, 1096, 72, 200, 72, 200, 328, 1096, 2056, 1032],
     instance = [
         split([2, 128, 7]), split([2, 128, 7]), split([2, 64, 9]), split([2, 128, 7]), split([2, 64, 9]),
-        split([2, 64, 9]), split([2, 64, 9]), split([2, 256, 4]), split([1, 128, 9]), split([1, 64, 14])
+        split([2, 64, 9]), split([2, 64, 9]), split([2, 256, 4]), split([1, 128, 9]), split([1, 64, 14]),
+        split([1, 128, 9]), split([3, 64, 7])
     ],
-    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_split_k_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
@@ -68,14 +69,16 @@ fn product_split_k_bf16(case: &mut Case) -> CaseResult {
 
 /// Parts of exchanged tiles, whose columns are no power of two: of one step and of several, edges of both dimensions, and pairs whose second tile is outside.
 #[case(sizes(
-    m = [171, 177, 1],
-    n = [136, 520, 264],
-    k = [712, 1096, 136],
+    m = [171, 177, 1, 65, 170, 145, 170, 300, 209, 161],
+    n = [136, 520, 264, 136, 136, 264, 72, 65, 136, 200],
+    k = [712, 1096, 136, 2056, 1032, 712, 1096, 520, 328, 584],
     instance = [
         split_exchanged_by_pairs([2, 176, 5]), split_exchanged_by_pairs([2, 176, 5]),
-        split_exchanged_by_pairs([2, 176, 5])
+        split_exchanged_by_pairs([2, 176, 5]), split_exchanged_by_pairs([1, 112, 10]),
+        split_exchanged([2, 176, 5]), split_exchanged_by_pairs([1, 144, 8]), split_exchanged([1, 176, 7]),
+        split_exchanged_by_pairs([1, 176, 7]), split_exchanged([1, 208, 6]), split_exchanged_by_pairs([1, 208, 6])
     ],
-    rivals = [0, 0, 0]
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_split_k_exchanged_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
@@ -104,17 +107,18 @@ fn product_one_wave_bf16(case: &mut Case) -> CaseResult {
 
 /// Pairs of tiles, the last without rows or with some; rings that wrap, several tiles a pair.
 #[case(sizes(
-    m = [400, 300, 264, 200, 65, 136, 300, 140, 260, 129, 300, 200, 65, 300],
-    n = [520, 264, 200, 264, 72, 136, 104, 136, 200, 264, 264, 400, 264, 264],
-    k = [328, 200, 264, 72, 1224, 712, 72, 584, 330, 1, 328, 264, 328, 264],
+    m = [161, 200, 400, 300, 264, 200, 65, 136, 300, 140, 260, 129, 300, 200, 65, 300],
+    n = [200, 264, 520, 264, 200, 264, 72, 136, 104, 136, 200, 264, 264, 400, 264, 264],
+    k = [584, 520, 328, 200, 264, 72, 1224, 712, 72, 584, 330, 1, 328, 264, 328, 264],
     instance = [
+        split_exchanged_by_pairs([2, 160, 6]), split_by_pairs([1, 192, 7]),
         many_by_pairs([2, 64, 256, 4]), many_by_pairs([3, 64, 192, 3]), many_by_pairs([2, 128, 160, 3]),
         many_by_pairs([2, 64, 192, 4]), wave_by_pairs([1, 64, 14]), wave_by_pairs([1, 128, 9]),
         wave_by_pairs([2, 96, 8]), wave_by_pairs([2, 128, 7]), wave_by_pairs([2, 192, 5]),
         wave_by_pairs([2, 256, 4]), split_by_pairs([2, 128, 7]), split_by_pairs([2, 256, 4]),
         split_by_pairs([1, 128, 9]), many_by_pairs([2, 64, 224, 4])
     ],
-    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_pairs_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)

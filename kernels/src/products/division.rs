@@ -4,7 +4,8 @@ use super::factor::MULTIPROCESSORS;
 use super::instances::Instance;
 use super::need::Need;
 use super::precise::PreciseTile;
-use super::split_k::{MOST_PARTS, SplitTile};
+use super::split_k::SplitTile;
+use super::split_workspace::MOST_PARTS;
 use super::times::{precise_parts_microseconds, split_microseconds};
 
 /// How `split_k` divides the steps along K.

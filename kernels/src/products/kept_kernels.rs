@@ -16,8 +16,8 @@ use super::weight_only::WeightWhich;
 /// A kernel of element types and an epilogue.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum Which {
-    /// By what it is compiled for; of the epilogue its name.
-    Product(Form<Instance, ()>, String),
+    /// By what it is compiled for; of the epilogue its name; and whether its launches overlap.
+    Product(Form<Instance, ()>, String, bool),
     /// The same of groups.
     Grouped(Form<ManyTile, ()>, String),
     /// With scales for blocks.

@@ -38,7 +38,7 @@ pub(super) type SplitHandles<T, O, S> = handles! {
     m n k parts each: Scalar<i32>,
     data: Data<O>,
     sums: Ptr<S>,
-    counts: Ptr<i32>,
+    counts: Ptr<u32>,
 };
 
 /// The parameters of `cluster_tiles`.
@@ -118,7 +118,7 @@ pub(super) type OfSplit<'l, T, O, S> = handles! {
     m n k parts each: i32,
     data: &'l EpilogueArguments<'l, O>,
     sums: &'l Buffer<S>,
-    counts: &'l Buffer<i32>,
+    counts: &'l Buffer<u32>,
 };
 
 /// The arguments of `cluster_tiles`.
@@ -145,6 +145,11 @@ impl<T, O> Launch<'_, T, O> {
             is_batched: self.need.batches > 1,
             epilogue,
         }
+    }
+
+    /// Whether an operand is loaded before the launch in front has ended.
+    pub(super) fn is_settled(&self) -> bool {
+        self.sides.iter().any(|side| side.is_settled)
     }
 
     pub(super) fn of_many(&self) -> OfMany<'_, T, O> {
@@ -181,7 +186,7 @@ impl<T, O> Launch<'_, T, O> {
         &'l self,
         (divided, is_turned): (Division, bool),
         sums: &'l Buffer<S>,
-        counts: &'l Buffer<i32>,
+        counts: &'l Buffer<u32>,
     ) -> OfSplit<'l, T, O, S> {
         let [parts, each] = [divided.parts, divided.each].map(|count| count as i32);
         let (x, y, out, stride, _, m, n, k, data) = self.of_few(is_turned);

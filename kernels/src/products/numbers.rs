@@ -55,6 +55,10 @@ pub(super) const fn split_by_pairs(tile: [usize; 3]) -> usize {
     Instance::Split(SplitTile::of(tile).by_pairs()).number()
 }
 
+pub(super) const fn split_exchanged(tile: [usize; 3]) -> usize {
+    Instance::Split(SplitTile::of(tile).exchanged()).number()
+}
+
 pub(super) const fn split_exchanged_by_pairs(tile: [usize; 3]) -> usize {
     Instance::Split(SplitTile::of(tile).by_pairs().exchanged()).number()
 }

@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn few_tiles_of_many_steps_are_divided() {
-        check([512, 512, 16384], "128x128 in parts along K by pairs");
+        check([512, 512, 16384], "128x128 in parts along K, 128 CTAs");
         let large = Need::of_16_bits([4096, 4096, 4096]);
         let divided = |plan: &Plan| matches!(plan.instance, Instance::Split(_));
         assert!(!Plan::all(&large).iter().any(divided));
@@ -312,7 +312,7 @@ mod tests {
             "192x80 by clusters of 4x2, A and B exchanged, 96 CTAs",
         );
         check([156, 10216, 2760], "192x80 by clusters of 4x2");
-        check([204, 3984, 7856], "64x144 by clusters of 4x2, 112 CTAs");
+        check([204, 3984, 7856], "64x208 in parts along K by pairs");
         check([108, 5128, 3464], "64x96 by clusters of 2x4, 112 CTAs");
         check(
             [80, 4864, 2560],
@@ -356,7 +356,7 @@ mod tests {
     /// 15 clusters of 8 run at a time: 30 of them, in parts along K, took 1.34 times as long as the model said before each wave of them began anew.
     #[test]
     fn a_second_wave_of_clusters_costs_a_beginning() {
-        check([768, 448, 11648], "64x64 by clusters of 4x2");
+        check([768, 448, 11648], "128x256 in parts along K, 132 CTAs");
     }
 
     #[test]

@@ -9,17 +9,19 @@ use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf, depth, unit};
 use super::form::{Form, Source};
 use super::precise::{PreciseTile, Rings};
-use super::split_k::{Exchange, SplitTile};
+use super::split_k::SplitTile;
+use super::split_workspace::Exchange;
 
 impl PreciseTile {
     /// The tile whose parts are exchanged.
     pub(super) const fn exchange(self) -> SplitTile {
-        SplitTile::of([self.groups, self.columns, self.stages])
+        let tile = SplitTile::of([self.groups, self.columns, self.stages]);
+        if self.turned { tile.exchanged() } else { tile }
     }
 }
 
 /// `D[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty, and the grid a program for each. Operands are f32, contiguous along K. `sums` and `counts` are
-/// as [`SplitTile::workspace`] says; counts are 0. The programs of a tile wait for each other, so that there are no more than are resident at a time. Element `[i, j]` of the result is at
+/// as [`SplitTile::workspace`] says; counts are 0 before the first launch. The programs of a tile wait for each other, so that there are no more than are resident at a time. Element `[i, j]` of the result is at
 /// `out + i * stride + j`, or in a turned tile at `out + j * stride + i`: the product with A and B exchanged.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
 pub fn precise_parts<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
@@ -35,7 +37,7 @@ pub fn precise_parts<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     each: i32,
     data: Data<O>,
     sums: Ptr<T::Sum>,
-    counts: Ptr<i32>,
+    counts: Ptr<u32>,
 ) {
     launch_dependents();
     let tile = form.tile;

@@ -85,4 +85,28 @@ impl<T: Operand> Ring<T> {
         let sums = acc.wait_all();
         (sums, at)
     }
+
+    /// The same, a product running while the next is started. The stage behind it is released one step later.
+    #[device]
+    pub(crate) fn overlapped_sums(
+        self,
+        rows: ops::Range<usize>,
+        columns: usize,
+        [first, end]: [Scalar<i32>; 2],
+        mut at: PipelineState,
+    ) -> (Tensor<T::Sum>, PipelineState) {
+        let mut before = self.pipeline.nothing_held(&at);
+        let mut acc = T::zeros([rows.len(), columns], columns);
+        for step in range(first, end) {
+            let stage = self.pipeline.consumer_wait(at);
+            acc = self.multiply(acc, stage.tiles, rows.clone()).wait(1);
+            let held = stage.hold();
+            at = held.next();
+            let done = std::mem::replace(&mut before, held);
+            self.pipeline.consumer_release_when(step > first, done);
+        }
+        let sums = acc.wait_all();
+        self.pipeline.consumer_release_when(end > first, before);
+        (sums, at)
+    }
 }

@@ -14,6 +14,7 @@ use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::form::{Form, Source};
 use super::ring::Ring;
+use super::split_workspace::Exchange;
 
 /// A tile of [`split_k`]: `[groups * 64, columns]`, one of `ctas` of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +81,7 @@ impl SplitTile {
     pub fn workspace(self, [tiles, parts]: [usize; 2]) -> [usize; 2] {
         let [rows, columns] = self.shape();
         let sums = tiles * parts * rows * columns;
-        [sums.max(1), (2 * tiles * self.groups).max(1)]
+        [sums.max(1), (tiles * self.groups).max(1)]
     }
 }
 
@@ -96,121 +97,6 @@ impl fmt::Display for SplitTile {
         write!(f, "{groups}x{columns}x{stages}")?;
         write_ctas(f, *ctas)?;
         f.write_str(if *turned { "+turned" } else { "" })
-    }
-}
-
-/// Parts along K of a tile, at most.
-pub(super) const MOST_PARTS: usize = 16;
-
-/// Elements of sums that a warpgroup adds at a time: 16 bytes of each part a thread.
-const ADDED: usize = 512;
-
-/// Memory in which the parts of a tile are. Each of the programs that share a tile adds some of its rows when all parts are there.
-#[derive(Clone, Copy)]
-pub(super) struct Exchange<S> {
-    pub(super) tile: SplitTile,
-    pub(super) tiles: Scalar<i32>,
-    /// How many parts a tile has, at most [`MOST_PARTS`].
-    pub(super) parts: Scalar<i32>,
-    /// One tile for each part, those of all tiles at one place along K after each other.
-    pub(super) sums: Ptr<S>,
-    /// For each warpgroup of each tile, how many parts are there and how many programs have seen that: 0 before a launch and behind it.
-    pub(super) counts: Ptr<i32>,
-}
-
-impl<S: Numeric> Exchange<S> {
-    /// Elements in front of a part of a tile.
-    #[track_caller]
-    fn first(self, tile: Scalar<i32>, part: Scalar<i32>) -> Scalar<i64> {
-        let [rows, columns] = self.tile.shape();
-        let number = part * self.tiles + tile;
-        number.cast::<i64>() * (rows * columns) as i64
-    }
-
-    #[track_caller]
-    fn count(self, tile: Scalar<i32>, group: usize) -> Ptr<i32> {
-        self.counts + (tile * self.tile.groups + group) * 2
-    }
-
-    /// Exchanges the sums of a warpgroup's rows with the other programs of a tile, and gives `store` those of some rows over all parts, or of some columns of a turned tile, with the row and column of the tile where
-    /// they begin.
-    #[device]
-    pub(super) fn add_up(
-        self,
-        [tile, part]: [Scalar<i32>; 2],
-        group: usize,
-        sums: Tensor<S>,
-        store: impl Fn([Scalar<i32>; 2], Tensor<S>),
-    ) {
-        self.store_part([tile, part], group, sums);
-        self.wait(tile, group);
-        let chunks = (INSTRUCTION_ROWS * self.tile.columns / ADDED) as i32;
-        let row = scalar((group * INSTRUCTION_ROWS) as i32);
-        for chunk in range(part, chunks).step(self.parts) {
-            let sums = self.added(tile, group, chunk);
-            let first = if self.tile.turned {
-                [row, chunk * (ADDED / INSTRUCTION_ROWS)]
-            } else {
-                [row + chunk * (ADDED / self.tile.columns), scalar(0)]
-            };
-            store(first, sums);
-        }
-    }
-
-    /// Stores the sums of a warpgroup and releases them.
-    #[track_caller]
-    fn store_part(self, [tile, part]: [Scalar<i32>; 2], group: usize, sums: Tensor<S>) {
-        let columns = self.tile.columns;
-        let first = group * INSTRUCTION_ROWS;
-        let j = columns_of(sums.layout(), scalar(0), columns);
-        // Neighbours in C are neighbours here.
-        let at = if self.tile.turned {
-            let i = rows_of(sums.layout(), scalar(0), INSTRUCTION_ROWS);
-            j * INSTRUCTION_ROWS as i32 + i + (first * columns) as i32
-        } else {
-            let i = rows_of(sums.layout(), scalar(first as i32), INSTRUCTION_ROWS);
-            i * columns as i32 + j
-        };
-        let to = self.sums + self.first(tile, part);
-        to.at(at).store(sums);
-        self.count(tile, group).at(0).release().atomic_add(1);
-    }
-
-    /// Waits until all parts of a tile are there. The last program that has seen it sets the counts to 0 again.
-    #[device]
-    #[track_caller]
-    fn wait(self, tile: Scalar<i32>, group: usize) {
-        let (count, parts) = (self.count(tile, group), self.parts);
-        count.at(0).acquire().atomic_poll(|there| there == parts);
-        let seen = count.at(1).acq_rel().atomic_add(1).old();
-        if seen == parts - 1 {
-            count.at(0).relaxed().atomic_store(0);
-            count.at(1).relaxed().atomic_store(0);
-        }
-    }
-
-    /// The sums of all parts of some rows of a warpgroup, or of some columns of a turned tile, the parts in ascending order.
-    #[device]
-    #[track_caller]
-    fn added(self, tile: Scalar<i32>, group: usize, chunk: Scalar<i32>) -> Tensor<S> {
-        let [of_tile, columns] = self.tile.shape();
-        // All parts at once: one load after the other would take as many times as long.
-        let layout = Blocked::new([MOST_PARTS, 4], [1, 32], [1, 4], [1, 0]);
-        let part = arange(0..MOST_PARTS, Slice::new(1, layout.clone())).expand_dims(1);
-        let at = arange(0..ADDED, Slice::new(0, layout)).expand_dims(0);
-        let before = chunk * ADDED + (group * INSTRUCTION_ROWS * columns) as i32;
-        let from_part = self.tiles.cast::<i64>() * (of_tile * columns) as i64;
-        let places = part.cast::<i64>() * from_part + (at + before).cast::<i64>();
-        let from = self.sums + self.first(tile, scalar(0));
-        let is_there = part < self.parts;
-        let parts = from.at(places).mask(is_there).other(S::ZERO).load();
-        let sums = parts.sum(0);
-        if self.tile.turned {
-            let shape = [ADDED / INSTRUCTION_ROWS, INSTRUCTION_ROWS];
-            sums.reshape(shape).permute([1, 0])
-        } else {
-            sums.reshape([ADDED / columns, columns])
-        }
     }
 }
 
@@ -245,10 +131,11 @@ impl<T: Operand> Parts<T> {
         }
     }
 
+    /// The first step along K of a part, and the one behind its last.
     #[track_caller]
-    fn of_part(self, part: Scalar<i32>) -> Range<i32> {
+    fn of_part(self, part: Scalar<i32>) -> [Scalar<i32>; 2] {
         let first = part * self.each;
-        range(first, minimum(first + self.each, self.steps))
+        [first, minimum(first + self.each, self.steps)]
     }
 
     /// The sums of the rows of warpgroup `group`, and the first stage of the next part.
@@ -260,7 +147,13 @@ impl<T: Operand> Parts<T> {
     ) -> (Tensor<T::Sum>, PipelineState) {
         let own = group * INSTRUCTION_ROWS..(group + 1) * INSTRUCTION_ROWS;
         let columns = self.exchange.tile.columns;
-        self.ring.sums(own, columns, || self.of_part(part), at)
+        let [first, end] = self.of_part(part);
+        if self.exchange.tile.groups == 1 {
+            // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
+            self.ring.overlapped_sums(own, columns, [first, end], at)
+        } else {
+            self.ring.sums(own, columns, || range(first, end), at)
+        }
     }
 }
 
@@ -290,7 +183,8 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
         for number in of.of_program() {
             let (part, place) = (number / tiles, number % tiles);
             let [row, column] = of.place(place);
-            for step in of.of_part(part) {
+            let [first, end] = of.of_part(part);
+            for step in range(first, end) {
                 let of_a = || [scalar(0), row * rows, step];
                 at = ring.load(at, || [of_a(), [scalar(0), column * columns, step]]);
             }
@@ -298,15 +192,15 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
         ring.end(at);
     };
     let [of_consumers, of_others] = tile.registers();
+    // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
     warp_specialize()
-        .registers(of_consumers)
-        .main(|| multiply(0))
-        .workers(1..tile.groups, Warps(4).registers(of_consumers), multiply)
-        .worker(Warps(1).registers(of_others), load)
+        .registers(of_others)
+        .main(load)
+        .workers(0..tile.groups, Warps(4).registers(of_consumers), multiply)
         .run();
 }
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty. `sums` and `counts` are as [`SplitTile::workspace`] says; counts are 0. The
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty. `sums` and `counts` are as [`SplitTile::workspace`] says; counts are 0 before the first launch. The
 /// programs of a tile wait for each other: where a tile has several parts, there are no more programs than are resident at a time
 /// (`kernels/src/products/division.rs` plans no more), one for each part. Element `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile
 /// at `out + j * stride + i`: the product with A and B exchanged. By clusters of several CTAs B is along K.
@@ -326,7 +220,7 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     each: i32,
     data: Data<O>,
     sums: Ptr<T::Sum>,
-    counts: Ptr<i32>,
+    counts: Ptr<u32>,
 ) {
     launch_dependents();
     let of_parts = [parts, each];
@@ -360,7 +254,7 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     [m, n, k]: [Scalar<i32>; 3],
     [parts, each]: [Scalar<i32>; 2],
     data: Data<O>,
-    (sums, counts): (Ptr<T::Sum>, Ptr<i32>),
+    (sums, counts): (Ptr<T::Sum>, Ptr<u32>),
 ) {
     let tile = form.tile;
     let ([rows, columns], ctas) = (tile.shape(), tile.ctas);

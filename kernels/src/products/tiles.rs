@@ -80,16 +80,27 @@ pub(super) const FEW: [FewTile; 32] = by_clusters(&[
     (FewTile::of([2, 128, 6]), 3),
 ]);
 
-/// Tiles of `split_k`: warpgroups, columns, stages. The exchanged one is for 129 to 176 rows by some 5000 columns with long K.
-pub(super) const SPLIT: [SplitTile; 9] = [
+/// Tiles of `split_k`: warpgroups, columns, stages. Columns are multiples of 64, those of exchanged tiles of 16. Of 48 that were timed on an H200 at 39 products of few tiles with long K they are those that gain most, one after the
+/// other (`bench/results/products.md`).
+pub(super) const SPLIT: [SplitTile; 19] = [
     SplitTile::of([1, 64, 14]),
     SplitTile::of([1, 128, 9]),
     SplitTile::of([1, 128, 9]).by_pairs(),
+    SplitTile::of([1, 192, 7]).by_pairs(),
     SplitTile::of([2, 64, 9]),
     SplitTile::of([2, 128, 7]),
     SplitTile::of([2, 128, 7]).by_pairs(),
     SplitTile::of([2, 256, 4]),
     SplitTile::of([2, 256, 4]).by_pairs(),
+    SplitTile::of([3, 64, 7]),
+    SplitTile::of([1, 112, 10]).by_pairs().exchanged(),
+    SplitTile::of([1, 144, 8]).by_pairs().exchanged(),
+    SplitTile::of([1, 176, 7]).exchanged(),
+    SplitTile::of([1, 176, 7]).by_pairs().exchanged(),
+    SplitTile::of([1, 208, 6]).exchanged(),
+    SplitTile::of([1, 208, 6]).by_pairs().exchanged(),
+    SplitTile::of([2, 160, 6]).by_pairs().exchanged(),
+    SplitTile::of([2, 176, 5]).exchanged(),
     SplitTile::of([2, 176, 5]).by_pairs().exchanged(),
 ];
 

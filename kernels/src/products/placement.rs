@@ -1,0 +1,53 @@
+//! Whether a launch begins before the one in front of it has ended (programmatic dependent launch).
+//!
+//! Of a launch that does, CTAs become resident one by one, wherever one in front has ended. Of a launch that does not, the hardware spreads them over all GPCs in order, neighbours in the grid beside each other, and L2 gives
+//! them up to a third more where they read the same rows at the same time. So what is bound by that, and long enough, waits: 1 to 2 us of its launch are not hidden then
+//! (`bench/results/products.md`).
+
+use super::factor::MULTIPROCESSORS;
+use super::instances::Instance;
+use super::plan::Plan;
+
+impl Plan {
+    /// Whether its launch overlaps with the one in front.
+    pub(crate) fn overlaps(&self) -> bool {
+        let ctas: usize = self.grid.iter().product();
+        ctas > MULTIPROCESSORS || self.microseconds < shortest_apart(self.instance)
+    }
+}
+
+/// Microseconds from which on launches of one wave take less apart from each other, by 93 products on H200s. CTAs of other clusters share rows by multicast, wherever they are, and those of persistent kernels are at
+/// different tiles.
+fn shortest_apart(instance: Instance) -> f64 {
+    match instance {
+        Instance::Wave(tile) if tile.ctas == 1 => 8.0,
+        Instance::Few(tile) if tile.ctas == 1 => 8.0,
+        Instance::Few(tile) if tile.ctas == 2 => 12.0,
+        Instance::Split(tile) if tile.ctas == 1 => 14.0,
+        Instance::Cluster(tile) if tile.parts == 1 => match tile.along {
+            [1, 1] => 11.0,
+            [2 | 4, 1] => 8.0,
+            _ => f64::INFINITY,
+        },
+        Instance::Wave(_) => 15.0,
+        _ => f64::INFINITY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::products::few_tiles::FewTile;
+    use crate::products::need::Need;
+
+    /// What is short, in several waves, or by clusters that share both operands, overlaps.
+    #[test]
+    fn long_launches_of_one_wave_without_clusters_are_apart() {
+        let tile = FewTile::of([1, 64, 8]);
+        let overlaps = |instance, size| Plan::of(instance, &Need::of_16_bits(size)).overlaps();
+        assert!(!overlaps(Instance::Few(tile), [512, 1024, 4096]));
+        assert!(overlaps(Instance::Few(tile), [512, 1024, 64]));
+        assert!(overlaps(Instance::Few(tile), [4096, 1024, 4096]));
+        assert!(overlaps(Instance::Few(tile.by(8, 8)), [64, 512, 65536]));
+    }
+}
