@@ -312,7 +312,7 @@ mod tests {
             "192x80 by clusters of 4x2, A and B exchanged, 96 CTAs",
         );
         check([156, 10216, 2760], "192x80 by clusters of 4x2");
-        check([204, 3984, 7856], "64x208 in parts along K by pairs");
+        check([204, 3984, 7856], "64x144 by clusters of 4x2, 112 CTAs");
         check([108, 5128, 3464], "64x96 by clusters of 2x4, 112 CTAs");
         check(
             [80, 4864, 2560],
