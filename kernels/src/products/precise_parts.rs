@@ -10,7 +10,7 @@ use super::factor::{Operand, ResultOf, depth, unit};
 use super::form::{Form, Source};
 use super::precise::{PreciseTile, Rings};
 use super::split_k::SplitTile;
-use super::split_workspace::Exchange;
+use super::split_workspace::{Exchange, MOST_PARTS};
 
 impl PreciseTile {
     /// The tile whose parts are exchanged.
@@ -70,6 +70,7 @@ pub fn precise_parts<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let exchange = Exchange {
         tile: tile.exchange(),
         tiles,
+        loaded: MOST_PARTS,
         parts,
         sums: sums.cast::<f32>(),
         counts,

@@ -14,7 +14,7 @@ use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::form::{Form, Source};
 use super::ring::Ring;
-use super::split_workspace::Exchange;
+use super::split_workspace::{Exchange, MOST_PARTS};
 
 /// A tile of [`split_k`]: `[groups * 64, columns]`, one of `ctas` of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -280,6 +280,7 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let exchange = Exchange {
         tile,
         tiles,
+        loaded: MOST_PARTS / 2,
         parts,
         sums,
         counts,

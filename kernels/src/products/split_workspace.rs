@@ -26,6 +26,8 @@ const ALL_ARRIVED: u32 = 1 << 31;
 pub(super) struct Exchange<S> {
     pub(super) tile: SplitTile,
     pub(super) tiles: Scalar<i32>,
+    /// How many parts are loaded at a time, of 8 elements a thread: all of them or half, as registers have room.
+    pub(super) loaded: usize,
     /// How many parts a tile has, at most [`MOST_PARTS`].
     pub(super) parts: Scalar<i32>,
     /// One tile for each part, those of all tiles at one place along K after each other.
@@ -63,13 +65,13 @@ impl<S: Numeric> Exchange<S> {
         self.arrive_and_wait([tile, part], group);
         let before = self.first([tile, scalar(0)], group);
         let store = |chunk, sums| store(self.place(chunk, group), sums);
-        // Registers of a warpgroup that is alone hold two chunks of half as many parts; others would spill.
-        if self.tile.groups > 1 {
+        // Two chunks at a time take 128 registers, which a warpgroup that is alone has, unless the sums of a wide tile are in as many.
+        if self.tile.groups > 1 || self.tile.columns > 128 {
             self.add_chunks(before, [MOST_PARTS, 1], part, store);
-        } else if self.parts > MOST_PARTS as i32 / 2 {
+        } else if self.parts > self.loaded as i32 {
             self.add_chunks(before, [MOST_PARTS, 1], part, store);
         } else {
-            self.add_chunks(before, [MOST_PARTS / 2, 2], part, store);
+            self.add_chunks(before, [self.loaded, 2], part, store);
         }
     }
 
@@ -88,16 +90,22 @@ impl<S: Numeric> Exchange<S> {
                 let chunk = first + self.parts * number;
                 // The first one is.
                 let is_there = (number > 0).then(|| chunk < chunks);
-                let parts = self.load_chunk(before, most_parts, chunk, is_there);
-                (chunk, is_there, parts)
+                (chunk, is_there, self.load_chunk(before, 0, chunk, is_there))
             };
             for (chunk, is_there, parts) in (0..at_once).map(load).collect::<Vec<_>>() {
+                let mut sums = parts.sum(0);
+                if most_parts > self.loaded {
+                    if self.parts > self.loaded as i32 {
+                        let others = self.load_chunk(before, self.loaded, chunk, is_there);
+                        sums += others.sum(0);
+                    }
+                }
                 if let Some(is_there) = is_there {
                     if is_there {
-                        store(chunk, self.added(parts));
+                        store(chunk, self.by_rows(sums));
                     }
                 } else {
-                    store(chunk, self.added(parts));
+                    store(chunk, self.by_rows(sums));
                 }
             }
         }
@@ -166,19 +174,19 @@ impl<S: Numeric> Exchange<S> {
         }
     }
 
-    /// All parts of a chunk, at most `most_parts`, at once: one load after the other would take as many times as long. Zeros are of parts that are not there, and of a chunk behind the last one.
+    /// The parts of a chunk from part `from` on, at once: one load after the other would take as many times as long. Zeros are of parts that are not there, and of a chunk behind the last one.
     #[device]
     #[track_caller]
     fn load_chunk(
         self,
         before: Scalar<i64>,
-        most_parts: usize,
+        from: usize,
         chunk: Scalar<i32>,
         is_there: Option<Scalar<bool>>,
     ) -> Tensor<S> {
         let [of_tile, columns] = self.tile.shape();
-        let layout = Blocked::new([most_parts, 4], [1, 32], [1, 4], [1, 0]);
-        let part = arange(0..most_parts, Slice::new(1, layout.clone())).expand_dims(1);
+        let layout = Blocked::new([self.loaded, 4], [1, 32], [1, 4], [1, 0]);
+        let part = arange(from..from + self.loaded, Slice::new(1, layout.clone())).expand_dims(1);
         let at = arange(0..ADDED, Slice::new(0, layout)).expand_dims(0);
         let from_part = self.tiles.cast::<i64>() * (of_tile * columns) as i64;
         let places = part.cast::<i64>() * from_part + (at + chunk * ADDED).cast::<i64>();
@@ -187,14 +195,13 @@ impl<S: Numeric> Exchange<S> {
             Some(is_there) => has_part & is_there,
             None => has_part,
         };
-        let from = self.sums + before;
-        from.at(places).mask(is_there).other(S::ZERO).load()
+        let sums = self.sums + before;
+        sums.at(places).mask(is_there).other(S::ZERO).load()
     }
 
-    /// The sums of a chunk, its parts added in ascending order, as rows and columns of the tile.
+    /// The sums of a chunk as rows and columns of the tile.
     #[track_caller]
-    fn added(self, parts: Tensor<S>) -> Tensor<S> {
-        let sums = parts.sum(0);
+    fn by_rows(self, sums: Tensor<S>) -> Tensor<S> {
         // A thread has 8 neighbours of a row of C, out of those that its warp has.
         let [rows, columns] = ADDED_SHAPE;
         if self.tile.turned {
