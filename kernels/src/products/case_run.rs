@@ -243,7 +243,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         [parts, each].map(|count| count as i32)
     }
 
-    /// Memory of `split_k` for the largest of these plans, if one is of it. Inputs, since kernels beside it write nothing there; launches leave counts as they were.
+    /// Memory of `split_k` for the largest of these plans, if one is of it. Inputs, since kernels beside it write nothing there; launches leave no arrivals in counts.
     fn workspace(&self, case: &mut Case, plans: Vec<Plan>) -> Option<Workspace<T>> {
         let need = self.need();
         let of_plan = |plan: Plan| {

@@ -331,7 +331,7 @@ impl Products {
         self.made_workspace(stream, role, elements, Buffer::new)
     }
 
-    /// The same of zeros, which launches leave as zeros.
+    /// The same of zeros, until launches write it.
     pub(super) fn zeroed_workspace<T: DeviceElement>(
         &self,
         stream: &Stream,

@@ -32,7 +32,7 @@ pub(super) struct Exchange<S> {
     pub(super) parts: Scalar<i32>,
     /// One tile for each part, those of all tiles at one place along K after each other.
     pub(super) sums: Ptr<S>,
-    /// For each warpgroup of each tile, [`ALL_ARRIVED`] or not, and no arrivals before a launch and behind it: the one that completes them is seen by that bit, and need not be taken back.
+    /// A word for each warpgroup of each tile: 0 before the first launch, and [`ALL_ARRIVED`] or 0 behind each, whatever tiles and parts it has.
     pub(super) counts: Ptr<u32>,
 }
 
@@ -157,8 +157,8 @@ impl<S: Numeric> Exchange<S> {
 
     /// Releases the sums of a warpgroup, and waits until those of all parts are there.
     ///
-    /// Of n programs, that of the first part adds 2³¹ - (n - 1) and each other one 1, so that the last of them changes [`ALL_ARRIVED`] and leaves no arrivals, whichever it is. No program can arrive
-    /// again before all have seen it: that is for the next launch, which waits for this one.
+    /// Of n programs, that of the first part adds 2³¹ - (n - 1) and each other one 1, so that the last of them changes [`ALL_ARRIVED`] and leaves no arrivals, whichever it is. No program
+    /// arrives again before all have seen that: the next arrivals are those of the next launch, which waits for this one.
     #[device]
     #[track_caller]
     fn arrive_and_wait(self, [tile, part]: [Scalar<i32>; 2], group: usize) {
