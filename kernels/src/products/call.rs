@@ -315,7 +315,7 @@ impl Products {
     ) -> Result<()> {
         let plan = self.planned(launch.need).plan;
         let types = TypeId::of::<(T, O, E)>();
-        // What is not written meanwhile is loaded before the launch in front has ended.
+        // A settled operand is loaded before the launch in front has ended.
         let overlaps = plan.overlaps() || launch.is_settled();
         let which = Which::Product(launch.form(plan.instance, ()), epilogue.name(), overlaps);
         match plan.instance {
@@ -337,7 +337,6 @@ impl Products {
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(few_tiles::<T, O, E>, form).compile(&self.compiler);
-                // It waits for the launch before before it reads, so that what comes first may overlap with that; so it is tuned too.
                 let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_few(tile.turned))?;

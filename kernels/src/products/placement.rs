@@ -16,7 +16,7 @@ impl Plan {
     }
 }
 
-/// Microseconds from which on launches of one wave take less apart from each other, by 93 products on H200s. CTAs of other clusters share rows by multicast, wherever they are, and those of persistent kernels are at
+/// Predicted microseconds from which on launches of one wave take less apart from each other, by 93 products on H200s. CTAs of other clusters share rows by multicast, wherever they are, and those of persistent kernels are at
 /// different tiles.
 fn shortest_apart(instance: Instance) -> f64 {
     match instance {
@@ -37,8 +37,10 @@ fn shortest_apart(instance: Instance) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::products::cluster_tiles::ClusterTile;
     use crate::products::few_tiles::FewTile;
     use crate::products::need::Need;
+    use crate::products::split_k::SplitTile;
 
     /// What is short, in several waves, or by clusters that share both operands, overlaps.
     #[test]
@@ -49,5 +51,14 @@ mod tests {
         assert!(overlaps(Instance::Few(tile), [512, 1024, 64]));
         assert!(overlaps(Instance::Few(tile), [4096, 1024, 4096]));
         assert!(overlaps(Instance::Few(tile.by(8, 8)), [64, 512, 65536]));
+        let split = SplitTile::of([1, 128, 9]);
+        assert!(!overlaps(Instance::Split(split), [512, 512, 16384]));
+        assert!(overlaps(
+            Instance::Split(split.by_pairs()),
+            [512, 512, 16384]
+        ));
+        let cluster = |along| Instance::Cluster(ClusterTile::of(along, [1, 96, 11]));
+        assert!(!overlaps(cluster([4, 1]), [184, 2816, 7552]));
+        assert!(overlaps(cluster([2, 4]), [184, 2816, 7552]));
     }
 }

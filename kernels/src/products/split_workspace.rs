@@ -67,20 +67,20 @@ impl<S: Numeric> Exchange<S> {
         let store = |chunk, sums| store(self.place(chunk, group), sums);
         // Two chunks at a time take 128 registers, which a warpgroup that is alone has, unless the sums of a wide tile are in as many.
         if self.tile.groups > 1 || self.tile.columns > 128 {
-            self.add_chunks(before, [MOST_PARTS, 1], part, store);
+            self.add_chunks(before, 1, part, store);
         } else if self.parts > self.loaded as i32 {
-            self.add_chunks(before, [MOST_PARTS, 1], part, store);
+            self.add_chunks(before, 1, part, store);
         } else {
-            self.add_chunks(before, [self.loaded, 2], part, store);
+            self.add_chunks(before, 2, part, store);
         }
     }
 
-    /// Adds every `parts`th chunk from the first on, `at_once` of them at a time, of at most `most_parts` parts.
+    /// Adds every `parts`th chunk from the first on, `at_once` of them at a time: several where all parts are loaded at a time.
     #[device]
     fn add_chunks(
         self,
         before: Scalar<i64>,
-        [most_parts, at_once]: [usize; 2],
+        at_once: usize,
         part: Scalar<i32>,
         store: impl Fn(Scalar<i32>, Tensor<S>),
     ) {
@@ -94,7 +94,7 @@ impl<S: Numeric> Exchange<S> {
             };
             for (chunk, is_there, parts) in (0..at_once).map(load).collect::<Vec<_>>() {
                 let mut sums = parts.sum(0);
-                if most_parts > self.loaded {
+                if at_once == 1 && self.loaded < MOST_PARTS {
                     if self.parts > self.loaded as i32 {
                         let others = self.load_chunk(before, self.loaded, chunk, is_there);
                         sums += others.sum(0);
