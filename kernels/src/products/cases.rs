@@ -51,34 +51,35 @@ fn product_of_few_tiles_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
-/// Parts of tiles, one of each program, of one step and of many, as many as an H200 has multiprocessors and fewer, more than eight and fewer; and whole tiles, of which a program has several.
+/// Parts of tiles, one of each program, of one step and of many, as many as an H200 has multiprocessors and fewer, more than eight and fewer; and whole tiles, of which a program has several. K beyond 9000 is for
+/// rings that wrap in each of 16 parts.
 #[case(sizes(
-    m = [128, 300, 65, 130, 1, 200, 1, 200, 136, 65, 130, 193],
-    n = [136, 264, 400, 1, 24, 264, 520, 264, 264, 72, 136, 72],
-    k = [520, 328, 264, 1096, 72, 200, 72, 200, 328, 1096, 2056, 1032],
+    m = [128, 300, 65, 130, 1, 200, 1, 200, 136, 65, 60, 193, 100],
+    n = [136, 264, 400, 1, 24, 264, 520, 264, 264, 72, 120, 72, 104],
+    k = [520, 328, 264, 1096, 72, 200, 72, 200, 328, 1096, 11272, 1032, 9224],
     instance = [
         split([2, 128, 7]), split([2, 128, 7]), split([2, 64, 9]), split([2, 128, 7]), split([2, 64, 9]),
         split([2, 64, 9]), split([2, 64, 9]), split([2, 256, 4]), split([1, 128, 9]), split([1, 64, 14]),
-        split([1, 128, 9]), split([3, 64, 7])
+        split([1, 128, 9]), split([3, 64, 7]), split([2, 128, 7])
     ],
-    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_split_k_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
-/// Parts of exchanged tiles, whose columns are no power of two: of one step and of several, edges of both dimensions, and pairs whose second tile is outside.
+/// Parts of exchanged tiles, whose columns are no power of two: of one step and of several, rings of pairs that wrap, edges of both dimensions, and pairs whose second tile is outside.
 #[case(sizes(
-    m = [171, 177, 1, 65, 170, 145, 170, 300, 209, 161],
-    n = [136, 520, 264, 136, 136, 264, 72, 65, 136, 200],
-    k = [712, 1096, 136, 2056, 1032, 712, 1096, 520, 328, 584],
+    m = [171, 177, 1, 101, 101, 170, 145, 170, 300, 209, 161],
+    n = [136, 520, 264, 120, 120, 136, 264, 72, 65, 136, 200],
+    k = [712, 1096, 136, 12296, 136, 1032, 712, 1096, 520, 328, 584],
     instance = [
         split_exchanged_by_pairs([2, 176, 5]), split_exchanged_by_pairs([2, 176, 5]),
-        split_exchanged_by_pairs([2, 176, 5]), split_exchanged_by_pairs([1, 112, 10]),
+        split_exchanged_by_pairs([2, 176, 5]), split_exchanged_by_pairs([1, 112, 10]), split_exchanged_by_pairs([1, 112, 10]),
         split_exchanged([2, 176, 5]), split_exchanged_by_pairs([1, 144, 8]), split_exchanged([1, 176, 7]),
         split_exchanged_by_pairs([1, 176, 7]), split_exchanged([1, 208, 6]), split_exchanged_by_pairs([1, 208, 6])
     ],
-    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_split_k_exchanged_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)

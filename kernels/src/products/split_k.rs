@@ -189,7 +189,7 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
                 at = ring.load(at, || [of_a(), [scalar(0), column * columns, step]]);
             }
         }
-        ring.end(at);
+        ring.end(at); // mutate: equivalent(mbarrier.wait): warps release stages in their order, so that the wait for the last stage suffices here
     };
     let [of_consumers, of_others] = tile.registers();
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.

@@ -165,7 +165,7 @@ impl<S: Numeric> Exchange<S> {
         let count = (self.counts + (tile * self.tile.groups + group)).at(0);
         let rest = scalar(ALL_ARRIVED + 1) - self.parts.cast::<u32>();
         let step = select(part == 0, rest, 1_u32);
-        let old = count.acq_rel().atomic_add(step).old();
+        let old = count.acq_rel().atomic_add(step).old(); // mutate: equivalent(bar.sync): two stand before it, and either is enough
         let is_last = ((old + step) ^ old) >= ALL_ARRIVED;
         if !is_last {
             count
