@@ -11,7 +11,7 @@ use tilekit::prelude::*;
 
 use crate::products::ending::{Ending, adders};
 use crate::products::epilogue::{Epilogue, Named};
-use crate::products::factor::{INSTRUCTION_ROWS, Operand, ResultOf, unit};
+use crate::products::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use crate::products::few_tiles::{FewTile, multiply_tile};
 use crate::products::form::Form;
 
@@ -76,7 +76,8 @@ pub fn product_one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
     let number = cluster_id(0);
     let place = || {
         let row = number % of_columns * INSTRUCTION_ROWS;
-        [row, number / of_columns * tile.columns]
+        let place = [row, number / of_columns * tile.columns];
+        (place, steps_along(k, depth::<T>()))
     };
     let adders = adders(tile.columns, tile.ctas);
     let tiles = of_columns * cdiv(m, tile.columns);
@@ -106,5 +107,5 @@ pub fn product_one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
         batch: scalar(0),
         data: added.data(scalar(0)),
     };
-    multiply_tile((tile, form.product.sides), (b, a), place, k, ending);
+    multiply_tile((tile, form.product.sides), (b, a), place, ending);
 }

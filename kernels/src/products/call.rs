@@ -316,7 +316,7 @@ impl Products {
         let plan = self.planned(launch.need).plan;
         let types = TypeId::of::<(T, O, E)>();
         // A settled operand is loaded before the launch in front has ended.
-        let overlaps = plan.overlaps() || launch.is_settled();
+        let overlaps = plan.overlaps(&launch.need) || launch.is_settled();
         let which = Which::Product(launch.form(plan.instance, ()), epilogue.name(), overlaps);
         match plan.instance {
             Instance::Many(tile) => {

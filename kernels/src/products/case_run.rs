@@ -111,6 +111,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
 
     /// Launches a kernel, or has it timed beside what was launched.
     fn begin<P: 'static, K: Kernel<P>, A: Arguments<P>>(
+        &self,
         case: &mut Case,
         plan: &Plan,
         role: Role,
@@ -122,7 +123,9 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             absolute: 0.05,
         };
         match role {
-            Role::Main if plan.overlaps() => case.launch_programmatic(kernel, plan.grid, arguments),
+            Role::Main if plan.overlaps(&self.need()) => {
+                case.launch_programmatic(kernel, plan.grid, arguments)
+            }
             Role::Main => case.launch(kernel, plan.grid, arguments),
             Role::Beside => case.rival(&plan.to_string(), tolerance, kernel, plan.grid, arguments),
         }
@@ -158,13 +161,13 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             Instance::Many(tile) => {
                 let (form, c) = (self.form(tile, epilogue), self.result());
                 let arguments = (a, b, c, m, n, k, batches, data);
-                Self::begin(case, plan, role, fixed(dense::<T, O, E>, form), arguments)
+                self.begin(case, plan, role, fixed(dense::<T, O, E>, form), arguments)
             }
             Instance::Wave(tile) => {
                 let (form, c) = (self.form(tile, epilogue), self.result());
                 let arguments = (a, b, c, m, n, k, batches, data);
                 let kernel = fixed(one_wave::<T, O, E>, form);
-                Self::begin(case, plan, role, kernel, arguments)
+                self.begin(case, plan, role, kernel, arguments)
             }
             Instance::Few(tile) => {
                 let form = self.form(tile, epilogue);
@@ -172,14 +175,14 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 let (x, y, rows, columns) = exchanged(tile.turned);
                 let arguments = (x, y, c, pitch, of_batch, rows, columns, k, data);
                 let kernel = fixed(few_tiles::<T, O, E>, form);
-                Self::begin(case, plan, role, kernel, arguments)
+                self.begin(case, plan, role, kernel, arguments)
             }
             Instance::Precise(tile) => {
                 let form = self.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let (x, y, rows, columns) = exchanged(tile.turned);
                 let arguments = (x, y, c, pitch, of_batch, rows, columns, k, data);
-                Self::begin(case, plan, role, fixed(precise::<T, O, E>, form), arguments)
+                self.begin(case, plan, role, fixed(precise::<T, O, E>, form), arguments)
             }
             Instance::PreciseParts(tile) => {
                 let (x, y, rows, columns) = exchanged(tile.turned);
@@ -189,7 +192,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                     x, y, c, pitch, rows, columns, k, parts, each, data, sums, counts,
                 );
                 let kernel = fixed(precise_parts::<T, O, E>, Form::new(tile, epilogue));
-                Self::begin(case, plan, role, kernel, arguments)
+                self.begin(case, plan, role, kernel, arguments)
             }
             Instance::Cluster(tile) => {
                 let (x, y, rows, columns) = exchanged(tile.turned);
@@ -197,7 +200,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 let form = if tile.turned { form.turned() } else { form };
                 let kernel = fixed(cluster_tiles::<T, O, E>, form);
                 let arguments = (x, y, c, pitch, rows, columns, k, data);
-                Self::begin(case, plan, role, kernel, arguments)
+                self.begin(case, plan, role, kernel, arguments)
             }
             Instance::Alternating(tile) => {
                 let tile = tile.fitted_beside(epilogue.is_plain());
@@ -206,7 +209,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 let (x, y, rows, columns) = exchanged(tile.turned);
                 let kernel = fixed(alternating::<T, O, E>, form);
                 let arguments = (x, y, self.result(), rows, columns, k, data);
-                Self::begin(case, plan, role, kernel, arguments)
+                self.begin(case, plan, role, kernel, arguments)
             }
             Instance::Split(tile) => {
                 let [parts, each] = self.divided(plan);
@@ -218,7 +221,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 let arguments = (
                     x, y, c, pitch, rows, columns, k, parts, each, data, sums, counts,
                 );
-                Self::begin(case, plan, role, kernel, arguments)
+                self.begin(case, plan, role, kernel, arguments)
             }
             Instance::Any(_) | Instance::Copied(_) => {
                 unreachable!("rows of cases begin where tensor maps want them")

@@ -9,7 +9,7 @@ use tilekit::prelude::*;
 use super::ending::{Ending, adders, part_of_tile};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, depth, unit};
-use super::form::{Form, inside};
+use super::form::{Form, inside, steps_of_tile};
 use super::settled::{are_settled, load_steps};
 
 /// A tile of [`cluster_tiles`]: `[groups * 64, columns]`, beside others of its cluster.
@@ -180,7 +180,7 @@ impl fmt::Display for ClusterTile {
 }
 
 /// `D[M, N] = X[M, K] · Y[N, K]ᵀ`, a tile for each CTA, or for each `parts` of a cluster, which share the steps along K. CTAs of a cluster with the same steps whose tiles are beside each other load a share of
-/// their rows of X each and multicast it, and those whose tiles are one above the other the same of Y. Element `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile at `out + j * stride + i`: the product with X and Y exchanged.
+/// their rows of X each and multicast it, and those whose tiles are one above the other the same of Y; without clusters rows of tiles go on along z. Element `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile at `out + j * stride + i`: the product with X and Y exchanged.
 #[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
 pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<ClusterTile, E>,
@@ -216,9 +216,14 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         cluster_rank()
     };
     let [cta_row, cta_column] = [rank / along_columns, rank % along_columns];
-    let row = (cluster_id(0) * along_rows + cta_row) * rows;
+    let cluster_row = if tile.ctas() == 1 {
+        form.row_of_grid()
+    } else {
+        cluster_id(0)
+    };
+    let row = (cluster_row * along_rows + cta_row) * rows;
     let column = (program_id(1) * along_columns + cta_column) * columns;
-    let steps = steps_along(k, depth::<T>());
+    let steps = steps_of_tile::<T>(k, [row, m], tile.ctas());
     let ending = Ending {
         epilogue: form.epilogue,
         columns,

@@ -24,11 +24,11 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
     product.compute(case, (&plan, &[]), Plain, |_, _, sum| sum)
 }
 
-/// Rings that wrap, clusters some of whose tiles are outside, edges of both dimensions.
+/// Rings that wrap, clusters some of whose tiles are outside, edges of both dimensions, and seven rows of tiles in four groups of two.
 #[case(sizes(
-    m = [275, 108, 40, 171, 392, 80, 1, 65],
-    n = [400, 264, 776, 200, 130, 200, 1, 65],
-    k = [520, 712, 72, 600, 1100, 776, 1, 8],
+    m = [275, 108, 40, 171, 392, 80, 1, 65, 440],
+    n = [400, 264, 776, 200, 130, 200, 1, 65, 420],
+    k = [520, 712, 72, 600, 1100, 776, 1, 8, 72],
     instance = [
         cluster(ClusterTile::of([2, 2], [3, 80, 6]).exchanged()),
         cluster(ClusterTile::of([2, 4], [1, 112, 10])),
@@ -37,7 +37,8 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
         cluster(ClusterTile::of([4, 2], [1, 96, 11]).exchanged()),
         cluster(ClusterTile::of([1, 1], [1, 80, 12]).exchanged()),
         cluster(ClusterTile::of([2, 2], [3, 80, 6]).exchanged()),
-        cluster(ClusterTile::of([2, 4], [1, 112, 10]))
+        cluster(ClusterTile::of([2, 4], [1, 112, 10])),
+        cluster(ClusterTile::of([1, 1], [1, 64, 13]).exchanged())
     ]
 ))]
 fn product_clusters_bf16(case: &mut Case) -> CaseResult {

@@ -6,8 +6,8 @@ use tilekit::prelude::*;
 
 use super::ending::{Ending, Finish};
 use super::epilogue::{Data, Epilogue};
-use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
-use super::form::{Form, Side, Source};
+use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, unit};
+use super::form::{Form, Side, Source, steps_of_tile};
 use super::ring::Ring;
 use super::settled::{are_settled, load_steps};
 
@@ -76,7 +76,7 @@ impl fmt::Display for FewTile {
     }
 }
 
-/// `D[M, N] = X[M, K] · Y[N, K]ᵀ` of each product of a batch, a tile for each cluster, whose CTAs share the steps along K. Element
+/// `D[M, N] = X[M, K] · Y[N, K]ᵀ` of each product of a batch, a tile for each cluster, whose CTAs share the steps along K; without clusters rows of tiles of one product go on along z. Element
 /// `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile at `out + j * stride + i`: the product with X and Y exchanged.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
 pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
@@ -116,17 +116,24 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch,
         data,
     };
-    let place = || [cluster_id(0) * rows, program_id(1) * columns];
-    multiply_tile((form.tile, form.sides), (x, y), place, k, ending);
+    let place = || {
+        let row = if ctas == 1 {
+            form.row_of_grid()
+        } else {
+            cluster_id(0)
+        };
+        let place = [row * rows, program_id(1) * columns];
+        (place, steps_of_tile::<T>(k, [place[0], m], ctas))
+    };
+    multiply_tile((form.tile, form.sides), (x, y), place, ending);
 }
 
-/// The tile of a cluster, which begins at the row and column that `place` gives.
+/// The tile of a cluster, which begins at the row and column that `place` gives, with its steps along K.
 #[device]
 pub(crate) fn multiply_tile<T: Operand, O: ResultOf<T>, E: Finish<O>>(
     (tile, sides): (FewTile, [Side; 2]),
     (x, y): (TensorMap<T>, TensorMap<T>),
-    place: impl FnOnce() -> [Scalar<i32>; 2],
-    k: Scalar<i32>,
+    place: impl FnOnce() -> ([Scalar<i32>; 2], Scalar<i32>),
     ending: Ending<O, E>,
 ) {
     let FewTile {
@@ -142,8 +149,7 @@ pub(crate) fn multiply_tile<T: Operand, O: ResultOf<T>, E: Finish<O>>(
     let pipeline = ring.pipeline;
     let exchange = ending.exchange::<T::Sum>(groups);
     let rank = cluster_rank();
-    let steps = steps_along(k, depth::<T>());
-    let [row, column] = place();
+    let ([row, column], steps) = place();
 
     let multiply = |group: usize| {
         let ending = ending.begun();

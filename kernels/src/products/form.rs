@@ -5,7 +5,7 @@ use std::fmt;
 use tilekit::layout::NvmmaSwizzle;
 use tilekit::prelude::*;
 
-use super::factor::depth;
+use super::factor::{Operand, depth};
 
 /// How an operand lies in memory, and whether launches in front write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -69,6 +69,16 @@ impl<I, E> Form<I, E> {
             program_id(2)
         } else {
             scalar(0)
+        }
+    }
+
+    /// The row of tiles of a program, of a grid that has groups of them along z, or products of a batch.
+    #[track_caller]
+    pub(super) fn row_of_grid(&self) -> Scalar<i32> {
+        if self.is_batched {
+            program_id(0)
+        } else {
+            program_id(2) * num_programs(0) + program_id(0)
         }
     }
 
@@ -160,6 +170,21 @@ pub(crate) fn block_of([rows, columns]: [usize; 2], is_batched: bool) -> Dims {
 pub(crate) fn inside(first: Scalar<i32>, rows: usize, end: Scalar<i32>) -> Scalar<i32> {
     // TMA begins at multiples of 16 bytes where elements follow each other along M or N.
     select(first < end, first, maximum(end - rows, 0) & -16)
+}
+
+/// Steps along K of a tile that begins at `row`: none behind the last row of the matrix, where a group of the grid is not full. CTAs of a cluster of several load for each other, wherever their own tiles are.
+#[device]
+pub(super) fn steps_of_tile<T: Operand>(
+    k: Scalar<i32>,
+    [row, end]: [Scalar<i32>; 2],
+    ctas: usize,
+) -> Scalar<i32> {
+    let steps = steps_along(k, depth::<T>());
+    if ctas == 1 {
+        select(row < end, steps, 0)
+    } else {
+        steps
+    }
 }
 
 /// An operand in a kernel.

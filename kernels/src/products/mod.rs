@@ -56,6 +56,7 @@ pub mod precise;
 mod precise_cases;
 pub mod precise_parts;
 mod promotion;
+mod raster;
 pub mod repack;
 mod repack_cases;
 pub(crate) mod ring;

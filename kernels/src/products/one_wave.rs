@@ -5,13 +5,13 @@ use tilekit::prelude::*;
 
 use super::dense::ManyTile;
 use super::epilogue::{Data, Epilogue};
-use super::factor::{Operand, ResultOf, depth};
+use super::factor::{Operand, ResultOf};
 use super::finished::Finished;
-use super::form::{Form, Source, block_of, swizzle_of};
+use super::form::{Form, Source, block_of, steps_of_tile, swizzle_of};
 use super::ring::Ring;
 use super::settled::{are_settled, load_steps};
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z. By clusters
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z, or of one product in groups of rows of tiles along z. By clusters
 /// of several CTAs it is of one product, of B along K, and their number divides that of programs along M. Results have
 /// at most 2 bytes, so that those of a warpgroup, of 64 rows, fit a stage of B.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
@@ -54,8 +54,11 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
     let ring = Ring::new(a, b, stages, groups);
     let pipeline = ring.pipeline;
-    let steps = steps_along(k, depth::<T>());
-    let [row, column] = [program_id(0) * (groups * rows), program_id(1) * columns];
+    let [row, column] = [
+        form.row_of_grid() * (groups * rows),
+        program_id(1) * columns,
+    ];
+    let steps = steps_of_tile::<T>(k, [row, m], ctas);
     let batch = form.batch();
     // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
     let pending = if groups == 1 { 1 } else { 0 };

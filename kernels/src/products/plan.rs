@@ -12,6 +12,7 @@ use super::instances::{INSTANCES, Instance};
 use super::loose_times::{any_microseconds, copied_microseconds, copy_microseconds};
 use super::need::Need;
 use super::precise::PreciseTile;
+use super::raster;
 use super::same_lines;
 use super::split_k::SplitTile;
 use super::times::{
@@ -54,7 +55,8 @@ impl Plan {
             Instance::Many(tile) => of_many(instance, tile, need),
             Instance::Wave(tile) => of_wave(instance, tile, need),
             Instance::Few(tile) => {
-                let grid = few_grid(tile, need);
+                let shape = [tile.groups * INSTRUCTION_ROWS, tile.columns];
+                let grid = in_groups(few_grid(tile, need), shape, tile.ctas);
                 Plan {
                     instance,
                     grid,
@@ -92,6 +94,7 @@ impl Plan {
             Instance::Cluster(tile) => {
                 let [along_rows, along_columns] = tile.grid([m, n]);
                 let grid = [along_rows, along_columns, 1];
+                let grid = in_groups(grid, tile.shape(), tile.ctas());
                 Plan {
                     instance,
                     grid,
@@ -174,6 +177,15 @@ fn few_grid(tile: FewTile, need: &Need) -> [usize; 3] {
     ]
 }
 
+/// The same grid of a kernel of `ctas` of a cluster that takes rows of tiles in groups, where it has neither clusters nor batches.
+fn in_groups([x, y, z]: [usize; 3], shape: [usize; 2], ctas: usize) -> [usize; 3] {
+    if ctas == 1 && z == 1 {
+        raster::grouped([x, y], shape)
+    } else {
+        [x, y, z]
+    }
+}
+
 fn of_many(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
     let ([m, n, _], [rows, columns], ctas) = (need.size, tile.shape(), tile.ctas);
     let tiles = m.div_ceil(ctas * rows) * n.div_ceil(columns) * need.batches;
@@ -233,6 +245,7 @@ fn of_wave(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
     let ([m, n, _], [rows, columns], ctas) = (need.size, tile.shape(), tile.ctas);
     let along_m = m.div_ceil(rows).next_multiple_of(ctas);
     let grid = [along_m, n.div_ceil(columns), need.batches];
+    let grid = in_groups(grid, [rows, columns], ctas);
     Plan {
         instance,
         grid,

@@ -13,6 +13,7 @@ use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::form::{Form, Source};
+use super::raster;
 use super::ring::Ring;
 use super::split_workspace::{Exchange, MOST_PARTS};
 
@@ -262,7 +263,12 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
     let ring = Ring::new(a, b, tile.stages, tile.groups);
     let of_cluster = [ctas * rows, columns];
-    let order = GroupedRows::new([m, n], of_cluster, rows_of_group(of_cluster));
+    let of_group = if ctas == 1 {
+        raster::rows_of_group(of_cluster)
+    } else {
+        rows_of_group(of_cluster)
+    };
+    let order = GroupedRows::new([m, n], of_cluster, of_group);
     let (tiles, steps) = (tiles_of(order, ctas), steps_along(k, depth::<T>()));
     let ending = Ending {
         epilogue: form.epilogue,

@@ -11,6 +11,7 @@ use super::factor::{INSTRUCTION_ROWS, MULTIPROCESSORS, STAGE_BYTES, UNIT_BYTES};
 use super::few_tiles::FewTile;
 use super::need::Need;
 use super::precise::PreciseTile;
+use super::raster::asked_of_l2;
 use super::split_k::SplitTile;
 
 /// Rows of a tile in instructions of `wgmma`, and its columns in units of 8, at most.
@@ -77,6 +78,16 @@ const L2_OF_PARTS: f64 = 13.7e6;
 const L2_OF_TURNS: f64 = 11.7e6;
 const L2_OF_WAVE: f64 = 18e6;
 const L2_OF_CLUSTERS: f64 = 14e6;
+/// The same of what GPCs ask for, each once for its CTAs, of kernels of one wave without clusters.
+const L2_OF_GPCS: f64 = 8e6;
+/// Steps along K in which CTAs do not ask at the same time yet: those of a ring that is filled.
+const APART: f64 = 8.0;
+
+/// So many steps of which GPCs ask L2 for a share, in steps of which L2 gives all at `rate`.
+fn steps_of_l2(steps: f64, share: f64, rate: f64) -> f64 {
+    let apart = steps.min(APART);
+    apart + (steps - apart) * share * rate / L2_OF_GPCS
+}
 
 /// Microseconds that memory takes at least: DRAM, and L2 at this rate. TMA asks L2 for lines of 128 bytes, two for each row of a stage that does not begin at one, which costs most where it begins between units of 32 bytes.
 fn memory_microseconds(bytes: f64, (l2_bytes, l2_rate): (f64, f64), need: &Need) -> f64 {
@@ -235,15 +246,22 @@ pub(super) fn wave_microseconds(
         (rows + columns / ctas) as f64 * 128.0,
     );
     let waves = all.div_ceil(MULTIPROCESSORS) as f64;
+    // CTAs without clusters get more, since those of a GPC ask L2 once.
+    let (received, l2_steps) = if ctas == 1 {
+        let share = asked_of_l2(grid, [rows, columns]);
+        (75.0, steps_of_l2(steps, share, L2_OF_WAVE))
+    } else {
+        (65.0, steps)
+    };
     // The products of a tile, the latency of a ring of loads, or the bytes that one CTA gets from L2.
     let step = step_cycles([rows, columns])
         .max(210.0)
-        .max(lines(need) * stage / 65.0);
+        .max(lines(need) * stage / received);
     let of_wave = steps * step + 633.0 + area * 0.164;
     // CTAs of the waves after the first begin their rings anew.
     let cycles = 3700.0 + waves * of_wave + (waves - 1.0) * 683.0;
     let share = steps * area / 32.0 / of_wave * all as f64 / (waves * MULTIPROCESSORS as f64);
-    let l2_bytes = all as f64 * steps * stage;
+    let l2_bytes = all as f64 * l2_steps * stage;
     let bytes = moved_bytes(Stores::Bulk(columns), need);
     let memory = memory_microseconds(bytes, (l2_bytes, L2_OF_WAVE), need);
     let alone = together(cycles / clock(share).min(1.85e3), memory);
@@ -279,10 +297,10 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
     let shared = if columns <= 32 { 2 } else { 1 };
     let waves = all.div_ceil(resident(ctas) * shared) as f64;
     // A step takes the products of a tile, its share of the latency of a ring of loads, or the bytes that one CTA gets from L2.
-    let alone = if all > resident(ctas) && shared == 2 {
-        27.9
-    } else {
-        81.3
+    let alone = match ctas {
+        _ if all > resident(ctas) && shared == 2 => 27.9,
+        1 => 75.0,
+        _ => 81.3,
     };
     let step = step_cycles([rows, columns])
         .max(210.0)
@@ -293,7 +311,12 @@ pub(super) fn few_microseconds(tile: FewTile, grid: [usize; 3], need: &Need) -> 
         46.8 + area * 0.104
     };
     let cycles = 2710.0 + waves * (steps * step + exchange + 1510.0);
-    let l2_bytes = all as f64 * steps * stage;
+    let l2_steps = if ctas == 1 {
+        steps_of_l2(steps, asked_of_l2(grid, [rows, columns]), L2_OF_FEW)
+    } else {
+        steps
+    };
+    let l2_bytes = all as f64 * l2_steps * stage;
     // The exchange begins when the last loads have completed.
     let bytes = moved_bytes(Stores::Direct, need);
     let memory = memory_microseconds(bytes, (l2_bytes, L2_OF_FEW), need) + exchange / 1.9e3;
@@ -328,9 +351,15 @@ pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &N
     let waves = (all / ctas).div_ceil(clusters) as f64;
     // Multicast or not, a multiprocessor takes so many bytes a cycle, and fewer of rows that begin within lines.
     let received = lines(need).powf(0.4) * (rows + columns) as f64 * 128.0;
+    let (from_l2, l2_steps) = if ctas == 1 {
+        let share = asked_of_l2(grid, [rows, columns]);
+        (81.0, steps_of_l2(steps, share, L2_OF_CLUSTERS))
+    } else {
+        (96.8, steps)
+    };
     let step = step_cycles([rows, columns])
         .max(200.0)
-        .max(lines(need) * stage / 96.8)
+        .max(lines(need) * stage / from_l2)
         .max(received / 80.0);
     let end = if tile.parts > 1 {
         5150.0 + area * 0.255
@@ -342,7 +371,7 @@ pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &N
     let cycles = waves * of_wave;
     let share =
         steps * area / 32.0 / (steps * step + end) * all as f64 / (waves * MULTIPROCESSORS as f64);
-    let l2_bytes = lines(need) * all as f64 * steps * stage;
+    let l2_bytes = lines(need) * all as f64 * l2_steps * stage;
     let parts = [
         cycles / clock(share).min(1.85e3) / 1.05,
         moved_bytes(Stores::Direct, need) / DRAM + 2.045,
