@@ -16,6 +16,15 @@
 //!
 //! [`training`] has the kernels of training steps that memory bounds: gradients of norms, softmax and activations, cross entropy, `AdamW`.
 
+// Cases take half of the time that this crate is compiled in, and unit tests run none.
+#![cfg_attr(
+    test,
+    allow(
+        dead_code,
+        reason = "unit tests have no cases, and some is for cases alone"
+    )
+)]
+
 pub mod attention;
 pub mod collectives;
 pub mod convolution;

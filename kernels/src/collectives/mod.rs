@@ -6,6 +6,7 @@
 pub(crate) mod arrivals;
 mod call;
 mod call_rows;
+#[cfg(not(test))]
 mod cases;
 mod check;
 mod error;

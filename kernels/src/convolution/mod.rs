@@ -5,10 +5,12 @@
 //! [`filters::filter_gradient`] is a product over pixels.
 
 mod call;
+#[cfg(not(test))]
 mod cases;
 mod check;
 mod error;
 pub mod filters;
+#[cfg(not(test))]
 mod filters_cases;
 mod filters_plan;
 pub mod form;

@@ -6,6 +6,7 @@
 mod across;
 mod added;
 mod call;
+#[cfg(not(test))]
 mod cases;
 mod check;
 pub mod chosen;

@@ -6,21 +6,28 @@
 //! happens to sums is an [`epilogue`], data or a closure of the author's. [`block_scaled`] multiplies 8-bit floats with scales for blocks, [`weight_only`] weights of 4 bits, [`sparse`] a 2:4 sparse matrix.
 
 pub mod alternating;
+#[cfg(not(test))]
 mod alternating_cases;
 pub mod any_rows;
+#[cfg(not(test))]
 mod any_rows_cases;
 pub mod block_scaled;
 mod call;
 mod call_any_rows;
 mod call_grouped;
+#[cfg(not(test))]
 mod case_product;
+#[cfg(not(test))]
 mod case_run;
+#[cfg(not(test))]
 mod cases;
 pub(crate) mod check;
 pub(crate) mod check_matrices;
 pub mod cluster_tiles;
+#[cfg(not(test))]
 mod cluster_tiles_cases;
 pub mod copied_tiles;
+#[cfg(not(test))]
 mod copied_tiles_cases;
 pub mod dense;
 pub mod dispatch;
@@ -28,6 +35,7 @@ mod division;
 pub(crate) mod ending;
 pub mod epilogue;
 mod epilogue_arguments;
+#[cfg(not(test))]
 mod epilogue_cases;
 mod error;
 pub(crate) mod factor;
@@ -35,6 +43,7 @@ pub mod few_tiles;
 pub(crate) mod finished;
 pub mod form;
 pub mod grouped;
+#[cfg(not(test))]
 mod grouped_cases;
 pub mod instances;
 mod kept_kernels;
@@ -44,6 +53,7 @@ pub mod many_tiles;
 pub(crate) mod matrix;
 mod nearby;
 pub mod need;
+#[cfg(not(test))]
 mod numbers;
 pub mod one_wave;
 pub(crate) mod operands;
@@ -53,21 +63,25 @@ pub mod pad_rows;
 mod placement;
 pub mod plan;
 pub mod precise;
+#[cfg(not(test))]
 mod precise_cases;
 pub mod precise_parts;
 mod promotion;
 mod raster;
 pub mod repack;
+#[cfg(not(test))]
 mod repack_cases;
 pub(crate) mod ring;
 mod same_lines;
 mod settled;
+#[cfg(not(test))]
 mod settled_cases;
 pub mod sparse;
 pub mod split_k;
 mod split_workspace;
 pub(crate) mod tiles;
 mod times;
+#[cfg(not(test))]
 mod tuned_cases;
 pub mod weight_only;
 

@@ -6,6 +6,7 @@ mod call;
 mod call_listed;
 mod call_passes;
 mod case_tensors;
+#[cfg(not(test))]
 mod cases;
 mod check;
 mod consumer;
@@ -15,6 +16,7 @@ pub mod kernel;
 mod key_blocks;
 pub(super) mod lines;
 mod listed;
+#[cfg(not(test))]
 mod listed_cases;
 pub mod listed_kernel;
 pub(super) mod part;

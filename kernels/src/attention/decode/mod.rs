@@ -3,6 +3,7 @@
 pub(super) mod cached;
 pub(super) mod cached_cases;
 pub(super) mod call;
+#[cfg(not(test))]
 mod cases;
 pub(super) mod check;
 pub mod check_pages;

@@ -2,6 +2,7 @@
 
 mod call;
 mod call_plan;
+#[cfg(not(test))]
 mod cases;
 mod check;
 mod deal;

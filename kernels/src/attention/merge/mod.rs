@@ -2,6 +2,7 @@
 
 mod call;
 pub mod results;
+#[cfg(not(test))]
 mod results_cases;
 pub mod splits;
 

@@ -4,23 +4,28 @@
 //! by both scales and add them in f32 (`mainloop.rs`), as DeepGEMM does.
 
 pub mod along_k;
+#[cfg(not(test))]
 mod along_k_cases;
 mod call;
 mod call_along_k;
 mod call_groups;
 mod call_quantise;
+#[cfg(not(test))]
 mod cases;
 mod check;
 pub mod dense;
 mod factors;
 pub mod few_tiles;
+#[cfg(not(test))]
 mod few_tiles_cases;
 pub mod grouped;
+#[cfg(not(test))]
 mod grouped_cases;
 mod mainloop;
 mod order;
 pub mod plan;
 pub mod quantise;
+#[cfg(not(test))]
 mod quantise_cases;
 pub mod tile;
 mod which;

@@ -3,9 +3,11 @@
 //! [`SparseMatrix`] is such a matrix on a device: what is kept, and where in its rows that was, in the order in which threads hold it beside the product ([`layout`]).
 
 mod call;
+#[cfg(not(test))]
 mod cases;
 mod check;
 pub mod compress;
+#[cfg(not(test))]
 mod compress_cases;
 mod compressed;
 pub mod layout;

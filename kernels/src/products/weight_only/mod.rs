@@ -4,6 +4,7 @@
 //! are packed: a thread loads what the tensor cores take of it.
 
 mod call;
+#[cfg(not(test))]
 mod cases;
 mod check;
 mod decode;
@@ -13,6 +14,7 @@ pub mod format;
 mod launch;
 pub mod many;
 pub mod pack;
+#[cfg(not(test))]
 mod pack_cases;
 mod packed;
 pub mod plan;
