@@ -428,3 +428,31 @@ fn what_lies_beside_the_result_is_kept_by_every_instance() {
     }
     assert!(plans.len() > 50, "{} plans", plans.len());
 }
+
+/// A long launch of one wave is apart from the one in front, unless an operand is loaded before that has ended.
+#[test]
+fn a_plan_says_whether_its_launch_is_apart() {
+    let device = Device::emulator();
+    let products = Products::new(&device);
+    let is_apart = |[m, n, k]: [usize; 3], are_settled| {
+        let [a, b, c] = [m * k, n * k, m * n].map(|len| Buffer::<bf16>::zeros(&device, len));
+        let (a, b, c) = (a.unwrap(), b.unwrap(), c.unwrap());
+        let b = b.view([k, n]).with_strides([1, k]);
+        let options = Options {
+            are_settled,
+            ..Options::default()
+        };
+        let plan = products.plan(&a.view([m, k]), &b, &c.view([m, n]), &options);
+        let plan = plan.unwrap();
+        let said = plan.to_string();
+        assert_eq!(
+            said.contains("behind the end of the launch in front"),
+            plan.is_apart,
+            "{said}"
+        );
+        plan.is_apart
+    };
+    assert!(is_apart([1024, 1024, 8192], [false, false]));
+    assert!(!is_apart([1024, 1024, 8192], [false, true]));
+    assert!(!is_apart([1024, 1024, 64], [false, false]));
+}

@@ -216,7 +216,8 @@ impl Products {
         c: &View<'_, O>,
         options: &Options<'_, O>,
     ) -> Result<CallPlan> {
-        Ok(Call::check([a, b], c, options, true)?.plan(&self.dispatch))
+        let call = Call::check([a, b], c, options, true)?;
+        Ok(call.plan(&self.dispatch, options.are_settled))
     }
 
     fn run<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(

@@ -26,6 +26,8 @@ pub struct CallPlan {
     pub product: Option<Choice>,
     /// Cᵀ = Bᵀ · Aᵀ is computed, since C lies column by column.
     pub is_transposed: bool,
+    /// The launch begins when the one in front of it on the stream has ended, and does not overlap with it.
+    pub is_apart: bool,
     /// What is copied, and why.
     pub copies: Vec<String>,
 }
@@ -38,6 +40,9 @@ impl fmt::Display for CallPlan {
         }
         if self.is_transposed {
             write!(f, "; as the transpose")?;
+        }
+        if self.is_apart {
+            write!(f, "; behind the end of the launch in front")?;
         }
         self.copies
             .iter()
@@ -248,15 +253,18 @@ impl Call {
         }
     }
 
-    pub(super) fn plan(&self, dispatch: &Dispatch) -> CallPlan {
+    pub(super) fn plan(&self, dispatch: &Dispatch, are_settled: [bool; 2]) -> CallPlan {
         let is_product = !self.is_empty() && self.size[2] > 0;
         let product = is_product.then(|| dispatch.choose(&self.need()));
         let is_mapped = |choice: &Choice| {
             !matches!(choice.plan.instance, Instance::Any(_) | Instance::Copied(_))
         };
+        let is_settled = self.sides(are_settled).iter().any(|side| side.is_settled);
+        let overlaps = |choice: Choice| is_settled || choice.plan.overlaps(&self.need());
         CallPlan {
             product,
             is_transposed: self.is_transposed,
+            is_apart: !product.is_none_or(overlaps),
             copies: match product.filter(is_mapped) {
                 Some(choice) => self.copies(choice.plan.instance),
                 None => Vec::new(),
