@@ -4,6 +4,7 @@
 //! request to L2, so that its CTAs share what they read without multicast where their tiles make a square: 1000 x 1000 x 8192 by 64x128 takes 0.73 of the time of columns of all 16 tiles (`bench/results/products.md`).
 
 use super::factor::MULTIPROCESSORS;
+use super::plan::MOST_ALONG_Y;
 
 /// GPCs of the GPU, and CTAs that one has of a launch which fills the GPU.
 const GPCS: usize = 8;
@@ -42,7 +43,10 @@ pub(super) fn grouped([along_m, along_n]: [usize; 2], shape: [usize; 2]) -> [usi
     let run = of_gpc(along_m * along_n);
     // Rows with those of the last group that are not there: CTAs without a tile idle.
     let all = |rows: usize| along_m.next_multiple_of(rows);
-    let fits = |&rows: &usize| all(rows) == along_m || all(rows) * along_n <= MULTIPROCESSORS;
+    let fits = |&rows: &usize| {
+        let is_whole = all(rows) == along_m || all(rows) * along_n <= MULTIPROCESSORS;
+        is_whole && all(rows) / rows <= MOST_ALONG_Y
+    };
     let cost = |rows: usize| {
         let raster = Raster {
             rows,
@@ -105,6 +109,12 @@ mod tests {
     fn few_rows_are_one_group() {
         check([1, 100], [64, 128], [1, 100, 1]);
         check([3, 40], [64, 128], [3, 40, 1]);
+    }
+
+    /// A grid has 65535 CTAs along z at most.
+    #[test]
+    fn no_grid_has_more_groups_than_a_launch() {
+        check([1 << 20, 1], [64, 16], [1 << 20, 1, 1]);
     }
 
     /// The share is that of brute force over all runs of 16.
