@@ -4,11 +4,13 @@
 //! request to L2, so that its CTAs share what they read without multicast where their tiles make a square: 1000 x 1000 x 8192 by 64x128 takes 0.73 of the time of columns of all 16 tiles (`bench/results/products.md`).
 
 use super::factor::MULTIPROCESSORS;
-use super::plan::MOST_ALONG_Y;
 
 /// GPCs of the GPU, and CTAs that one has of a launch which fills the GPU.
 const GPCS: usize = 8;
 const OF_GPC: usize = 16;
+
+/// CTAs of a grid along z.
+const MOST_GROUPS: usize = tilekit::target::SM_90A.grid[2] as usize;
 
 /// How the tiles of a grid follow each other: columns of so many tiles, so many columns until the next group of rows.
 #[derive(Clone, Copy)]
@@ -45,7 +47,7 @@ pub(super) fn grouped([along_m, along_n]: [usize; 2], shape: [usize; 2]) -> [usi
     let all = |rows: usize| along_m.next_multiple_of(rows);
     let fits = |&rows: &usize| {
         let is_whole = all(rows) == along_m || all(rows) * along_n <= MULTIPROCESSORS;
-        is_whole && all(rows) / rows <= MOST_ALONG_Y
+        is_whole && all(rows) / rows <= MOST_GROUPS
     };
     let cost = |rows: usize| {
         let raster = Raster {
