@@ -10,6 +10,7 @@ use super::ending::{Ending, adders, part_of_tile};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, depth, unit};
 use super::form::{Form, inside, steps_of_tile};
+use super::ring::overlapped;
 use super::settled::{are_settled, load_steps};
 
 /// A tile of [`cluster_tiles`]: `[groups * 64, columns]`, beside others of its cluster.
@@ -244,19 +245,14 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let multiply = |group: usize| {
         let ending = ending.begun();
         let first = group * INSTRUCTION_ROWS;
-        let mut at = pipeline.start();
-        let mut before = pipeline.nothing_held(&at);
-        let mut acc = T::zeros([INSTRUCTION_ROWS, columns], tile.columns_of_instruction());
-        for step in own_steps() {
-            let stage = pipeline.consumer_wait(at);
-            let (of_x, of_y) = stage.tiles;
+        let at = pipeline.start();
+        let acc = T::zeros([INSTRUCTION_ROWS, columns], tile.columns_of_instruction());
+        let multiply = |acc: Accumulator<T::Sum>, (of_x, of_y): (Smem<T>, Smem<T>)| {
             let of_x = of_x.slice(0, first..first + INSTRUCTION_ROWS);
-            acc = acc.mma(of_x, of_y.transpose()).wait(1);
-            let held = stage.hold();
-            at = held.next();
-            let done = std::mem::replace(&mut before, held);
-            pipeline.consumer_release_when(step >= tile.parts, done);
-        }
+            acc.mma(of_x, of_y.transpose())
+        };
+        let own = (own_steps, |step: Scalar<i32>| step >= tile.parts);
+        let (acc, before, _) = overlapped(pipeline, at, own, (acc, multiply));
         let sums = acc.wait_all();
         if tile.tiles() > 1 {
             // The producers of all CTAs wait for all stages before they end.

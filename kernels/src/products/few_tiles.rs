@@ -8,7 +8,7 @@ use super::ending::{Ending, Finish};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, unit};
 use super::form::{Form, Side, Source, steps_of_tile};
-use super::ring::Ring;
+use super::ring::{Ring, overlapped};
 use super::settled::{are_settled, load_steps};
 
 /// A tile of [`few_tiles`]: `[groups * 64, columns]`, of `ctas` CTAs along K.
@@ -154,18 +154,14 @@ pub(crate) fn multiply_tile<T: Operand, O: ResultOf<T>, E: Finish<O>>(
     let multiply = |group: usize| {
         let ending = ending.begun();
         let first = group * INSTRUCTION_ROWS;
-        let mut at = pipeline.start();
-        let mut before = pipeline.nothing_held(&at);
-        let mut acc = T::zeros([INSTRUCTION_ROWS, columns], columns);
-        for step in range(rank, steps).step(ctas) {
-            let stage = pipeline.consumer_wait(at);
-            let rows = first..first + INSTRUCTION_ROWS;
-            acc = ring.multiply(acc, stage.tiles, rows).wait(1);
-            let held = stage.hold();
-            at = held.next();
-            let done = std::mem::replace(&mut before, held);
-            pipeline.consumer_release_when(step >= ctas, done);
-        }
+        let at = pipeline.start();
+        let acc = T::zeros([INSTRUCTION_ROWS, columns], columns);
+        let rows = first..first + INSTRUCTION_ROWS;
+        let multiply = |acc, tiles| ring.multiply(acc, tiles, rows.clone());
+        let own = || range(rank, steps).step(ctas);
+        let own = (own, |step: Scalar<i32>| step >= ctas);
+        // Producers wait for no stage behind their last load: the last one is not released.
+        let (acc, _, _) = overlapped(pipeline, at, own, (acc, multiply));
         if are_settled(sides) {
             // What it writes, launches in front may read or write.
             launch_wait();

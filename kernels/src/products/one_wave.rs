@@ -8,7 +8,7 @@ use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, steps_of_tile, swizzle_of};
-use super::ring::Ring;
+use super::ring::{Ring, overlapped};
 use super::settled::{are_settled, load_steps};
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` of each product of a batch, the tile at this program's row and column of tiles and of the product along z, or of one product in groups of rows of tiles along z. By clusters
@@ -60,31 +60,24 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     ];
     let steps = steps_of_tile::<T>(k, [row, m], ctas);
     let batch = form.batch();
-    // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
-    let pending = if groups == 1 { 1 } else { 0 };
 
     let multiply = |group: usize| {
         let own = form.tile.rows_of(group);
-        let mut at = pipeline.start();
-        let mut before = pipeline.nothing_held(&at);
-        let mut acc = T::zeros([rows, columns], columns);
-        for step in range(0, steps) {
-            let stage = pipeline.consumer_wait(at);
-            acc = ring.multiply(acc, stage.tiles, own.clone()).wait(pending);
-            let held = stage.hold();
-            at = held.next();
-            let done = if pending == 0 {
-                held
-            } else {
-                std::mem::replace(&mut before, held)
-            };
-            pipeline.consumer_release_when(step >= pending, done);
-        }
-        let sums = acc.wait_all();
-        if ctas > 1 && pending > 0 {
-            // The producers of both CTAs wait for all stages before they end.
-            pipeline.consumer_release_when(steps > 0, before);
-        }
+        let start = pipeline.start();
+        let (sums, at) = if groups > 1 {
+            ring.sums(own.clone(), columns, || range(0, steps), start)
+        } else {
+            let acc = T::zeros([rows, columns], columns);
+            let multiply = |acc, tiles| ring.multiply(acc, tiles, own.clone());
+            let all = (|| range(0, steps), |step: Scalar<i32>| step >= 1);
+            let (acc, before, at) = overlapped(pipeline, start, all, (acc, multiply));
+            let sums = acc.wait_all();
+            if ctas > 1 {
+                // The producers of both CTAs wait for all stages before they end.
+                pipeline.consumer_release_when(steps > 0, before);
+            }
+            (sums, at)
+        };
         if !form.epilogue.is_plain() || are_settled(form.sides) {
             // What it reads may be of the launch before, and what it writes such a launch may read.
             launch_wait();

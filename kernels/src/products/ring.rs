@@ -86,27 +86,48 @@ impl<T: Operand> Ring<T> {
         (sums, at)
     }
 
-    /// The same, a product running while the next is started. The stage behind it is released one step later.
+    /// The same, a product running while the next is started.
     #[device]
     pub(crate) fn overlapped_sums(
         self,
         rows: ops::Range<usize>,
         columns: usize,
         [first, end]: [Scalar<i32>; 2],
-        mut at: PipelineState,
+        at: PipelineState,
     ) -> (Tensor<T::Sum>, PipelineState) {
-        let mut before = self.pipeline.nothing_held(&at);
-        let mut acc = T::zeros([rows.len(), columns], columns);
-        for step in range(first, end) {
-            let stage = self.pipeline.consumer_wait(at);
-            acc = self.multiply(acc, stage.tiles, rows.clone()).wait(1);
-            let held = stage.hold();
-            at = held.next();
-            let done = std::mem::replace(&mut before, held);
-            self.pipeline.consumer_release_when(step > first, done);
-        }
+        let acc = T::zeros([rows.len(), columns], columns);
+        let multiply = |acc, tiles| self.multiply(acc, tiles, rows.clone());
+        let steps = (|| range(first, end), |step: Scalar<i32>| step > first);
+        let (acc, before, at) = overlapped(self.pipeline, at, steps, (acc, multiply));
         let sums = acc.wait_all();
         self.pipeline.consumer_release_when(end > first, before);
         (sums, at)
     }
+}
+
+/// Multiplies the stages of the steps that `steps` gives, a product running while the next is started: a warpgroup that is alone keeps the tensor cores busy only so. A stage is released one step later; `is_behind` says of a step
+/// that there is one before it. Gives the sums, whose last product may run, the stage of that, which is still held if there was a step, and the state behind it.
+#[device]
+pub(crate) fn overlapped<P: Payload<Stage: Copy>, S: Numeric>(
+    pipeline: Pipeline<P>,
+    mut at: PipelineState,
+    (steps, is_behind): (
+        impl FnOnce() -> Range<i32>,
+        impl Fn(Scalar<i32>) -> Scalar<bool>,
+    ),
+    (mut acc, multiply): (
+        Accumulator<S>,
+        impl Fn(Accumulator<S>, P::Stage) -> Accumulator<S>,
+    ),
+) -> (Accumulator<S>, Held, PipelineState) {
+    let mut before = pipeline.nothing_held(&at);
+    for step in steps() {
+        let stage = pipeline.consumer_wait(at);
+        acc = multiply(acc, stage.tiles).wait(1);
+        let held = stage.hold();
+        at = held.next();
+        let done = std::mem::replace(&mut before, held);
+        pipeline.consumer_release_when(is_behind(step), done);
+    }
+    (acc, before, at)
 }
