@@ -42,6 +42,9 @@ fn of_gpc(ctas: usize) -> usize {
 
 /// A grid of so many rows and columns of tiles as groups of rows, each column by column: rows of a group, columns, groups. The last group may have more rows than there are, where all CTAs are resident at a time nonetheless.
 pub(super) fn grouped([along_m, along_n]: [usize; 2], shape: [usize; 2]) -> [usize; 3] {
+    if along_m * along_n == 0 {
+        return [along_m, along_n, 1];
+    }
     let run = of_gpc(along_m * along_n);
     // Rows with those of the last group that are not there: CTAs without a tile idle.
     let all = |rows: usize| along_m.next_multiple_of(rows);
@@ -78,6 +81,9 @@ pub(super) fn rows_of_group(shape: [usize; 2]) -> usize {
 
 /// The share of what the CTAs of a grid of groups read that is asked of L2.
 pub(super) fn asked_of_l2([rows, columns, groups]: [usize; 3], shape: [usize; 2]) -> f64 {
+    if rows * columns * groups == 0 {
+        return 1.0;
+    }
     let run = of_gpc(rows * columns * groups);
     let raster = Raster { rows, columns };
     let by_itself = run * (shape[0] + shape[1]);
@@ -111,6 +117,15 @@ mod tests {
     fn few_rows_are_one_group() {
         check([1, 100], [64, 128], [1, 100, 1]);
         check([3, 40], [64, 128], [3, 40, 1]);
+    }
+
+    /// Ranks of a product over several GPUs may have no rows.
+    #[test]
+    fn nothing_is_a_grid_of_no_ctas() {
+        for tiles @ [rows, columns] in [[0, 4], [4, 0], [0, 0]] {
+            check(tiles, [64, 128], [rows, columns, 1]);
+            assert!(asked_of_l2([rows, columns, 1], [64, 128]).is_finite());
+        }
     }
 
     /// A grid has 65535 CTAs along z at most.
