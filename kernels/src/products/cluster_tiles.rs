@@ -217,12 +217,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         cluster_rank()
     };
     let [cta_row, cta_column] = [rank / along_columns, rank % along_columns];
-    let cluster_row = if tile.ctas() == 1 {
-        form.row_of_grid()
-    } else {
-        cluster_id(0)
-    };
-    let row = (cluster_row * along_rows + cta_row) * rows;
+    let row = (form.row_of_cluster(tile.ctas()) * along_rows + cta_row) * rows;
     let column = (program_id(1) * along_columns + cta_column) * columns;
     let steps = steps_of_tile::<T>(k, [row, m], tile.ctas());
     let ending = Ending {

@@ -117,12 +117,7 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         data,
     };
     let place = || {
-        let row = if ctas == 1 {
-            form.row_of_grid()
-        } else {
-            cluster_id(0)
-        };
-        let place = [row * rows, program_id(1) * columns];
+        let place = [form.row_of_cluster(ctas) * rows, program_id(1) * columns];
         (place, steps_of_tile::<T>(k, [place[0], m], ctas))
     };
     multiply_tile((form.tile, form.sides), (x, y), place, ending);

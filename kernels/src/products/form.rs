@@ -82,6 +82,16 @@ impl<I, E> Form<I, E> {
         }
     }
 
+    /// The row of a cluster of `ctas`, or without clusters that of a program in groups.
+    #[track_caller]
+    pub(super) fn row_of_cluster(&self, ctas: usize) -> Scalar<i32> {
+        if ctas == 1 {
+            self.row_of_grid()
+        } else {
+            cluster_id(0)
+        }
+    }
+
     /// A and B exchanged.
     #[must_use]
     pub fn turned(self) -> Self {
