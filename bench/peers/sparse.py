@@ -3,7 +3,7 @@
 
     python3 bench/peers/sparse.py ARTEFACTS [--shapes 8192x8192x8192,..] [--type bf16|f16|e4m3|i8] [--ours TEXT,TEXT] [--rounds N] [--singles N] [--json FILE] [--check]
 
-ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build sparse_product dense --emit cubin` names. Each shape is M x N x K: a sparse A `[M, K]`, B as rows `[N, K]`, C `[M, N]`. Every result is
+ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build sparse_product sparse_few dense --emit cubin` names. Each shape is M x N x K: a sparse A `[M, K]`, B as rows `[N, K]`, C `[M, N]`. Every result is
 compared with a product in float64, ours on poisoned outputs. cuSPARSELt returns new tensors, and its search chooses algorithm and splits for each shape. TFLOP/s are counted dense.
 """
 
@@ -71,20 +71,24 @@ class Set:
         self.a = bits.scatter_(-1, at, kept).view(m, k).view(operand)
         self.b = random_matrix(n)
         self.c = torch.empty(m, n, device="cuda", dtype=result)
-        self.data_source = self.data_bias = self.data_scales_0 = self.data_scales_1 = self.c
+        self.out = self.data_source = self.data_bias = self.data_scales_0 = self.data_scales_1 = self.c
 
     def reference(self):
         return self.a.double() @ self.b.double().t()
 
 
-def ours(folder, stem, sets, rows, columns):
-    """Launches of a persistent kernel, in the fewest programs with as many waves."""
+def persistent_grid(m, n, rows, columns):
+    """The fewest programs with as many waves."""
+    tiles = -(-m // rows) * -(-n // columns)
+    return [-(-tiles // -(-tiles // SMS)), 1, 1]
+
+
+def ours(folder, stem, sets, grid):
+    """Launches of one of our kernels, whichever of the parameters named here it has."""
     kernel = json.loads((folder / f"{stem}.json").read_text())
     m, n = sets[0].c.shape
-    numbers_of = {"m": m, "n": n, "k": sets[0].a.shape[1], "batches": 1, "data": {"alpha": 1.0, "beta": 0.0, "source_pitch": n, "source_batch": 0}}
-    tiles = -(-m // rows) * -(-n // columns)
-    programs = -(-tiles // -(-tiles // SMS))
-    spec = launch_spec(kernel, f"{stem}.cubin", [programs, 1, 1], numbers_of, {})
+    numbers_of = {"m": m, "n": n, "k": sets[0].a.shape[1], "stride": n, "data": {"alpha": 1.0, "beta": 0.0, "source_pitch": n, "source_batch": 0}}
+    spec = launch_spec(kernel, f"{stem}.cubin", grid, {**numbers_of, "batches": 1}, {})
     function = Function(folder / spec["cubin"], spec["entry"], spec["shared_bytes"], spec["cluster"])
     launches = [Launch(function, spec, vars(s)) for s in sets]
 
@@ -129,22 +133,30 @@ def checked(contestant, first, want, most):
 def ways_for(sets, options):
     operand, result, name, _ = TYPES[options.type]
     asked = [x for x in options.ours.split(",") if x]
-    prefix = f"sparse_product-{name}-Plain-"
-    stems = [p.stem for p in sorted(options.artefacts.glob(f"{prefix}*.json"))]
-    tiles = [s[len(prefix):] for s in stems]
-    n = sets[0].c.shape[1]
-    plain = [t for t in tiles if "-" not in t and (not asked or any(x in t for x in asked))]
+    m, n = sets[0].c.shape
     # Tiles of which B fills less than half are left out, and those of which it has very many.
-    fits = lambda t: min(n, 2048) / 16 <= int(t.split("x")[1]) < 2 * max(n, 16)
+    fits = lambda columns: min(n, 2048) / 16 <= columns < 2 * max(n, 16)
     ways = []
-    for tile in filter(fits, plain):
-        groups, columns, _ = [int(x) for x in tile.split("x")]
-        ways.append((tile, lambda tile=tile, g=groups, c=columns: ours(options.artefacts, prefix + tile, sets, g * STRIP, c)))
+    for kind in ("sparse_product", "sparse_few"):
+        prefix = f"{kind}-{name}-Plain-"
+        for stem in [p.stem for p in sorted(options.artefacts.glob(f"{prefix}*.json"))]:
+            tile = stem[len(prefix):]
+            if "-" in tile or asked and not any(x in tile for x in asked):
+                continue
+            numbers = [int(x) for x in tile.split("x")]
+            columns = numbers[-2]
+            if kind == "sparse_few":
+                ctas, groups = numbers[:2]
+                grid = [-(-m // (groups * STRIP)) * ctas, -(-n // columns), 1]
+            else:
+                grid = persistent_grid(m, n, numbers[0] * STRIP, columns)
+            if fits(columns) and (kind == "sparse_product" or 8 * columns >= n):
+                ways.append((tile, lambda stem=stem, grid=grid: ours(options.artefacts, stem, sets, grid)))
     if options.check:
         return ways
     dense = sorted(options.artefacts.glob(f"dense-{name}-Plain-2x64x256x[0-9].json"))
     if n >= 128 and dense:
-        ways.append(("our dense", lambda: ours(options.artefacts, dense[0].stem, sets, 128, 256)))
+        ways.append(("our dense", lambda: ours(options.artefacts, dense[0].stem, sets, persistent_grid(m, n, 128, 256))))
     return ways + [("cublas dense", lambda: of_cublas(sets, result)), ("cusparselt", lambda: of_cusparselt(sets, result))]
 
 

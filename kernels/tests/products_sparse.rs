@@ -214,12 +214,12 @@ fn plans_say_what_is_copied() {
     let plan = products.plan_sparse(&a, &b, &turned, &options).unwrap();
     assert_eq!(
         plan.to_string(),
-        "2:4 of 64x16, 1 CTAs, 6.8 us; stored as the transpose; `b` copied: strides 3 and 1, where rows of 64 are taken"
+        "2:4 of 64x16 by 1 CTAs along K, 1 CTAs, 2.5 us; stored as the transpose; `b` copied: strides 3 and 1, where rows of 64 are taken"
     );
     let plan = products.plan_sparse(&a, &b, &c.view([64, 3]), &options);
     assert_eq!(
         plan.unwrap().to_string(),
-        "2:4 of 64x16, 1 CTAs, 6.8 us; `b` copied: strides 3 and 1, where rows of 64 are taken; `c` copied: strides 3 and 1, where rows of 8 are taken"
+        "2:4 of 64x16 by 1 CTAs along K, 1 CTAs, 2.5 us; `b` copied: strides 3 and 1, where rows of 64 are taken; `c` copied: strides 3 and 1, where rows of 8 are taken"
     );
 }
 

@@ -17,6 +17,13 @@ pub(crate) struct Uses {
     pub(crate) is_certain: bool,
 }
 
+impl Uses {
+    /// Whether it writes the 32-bit register of this slot.
+    pub(crate) fn is_written(&self, slot: u32) -> bool {
+        self.places.contains(&IntSlot::Word(slot))
+    }
+}
+
 /// A step that is an operation on integers, of which addresses may be made.
 pub(crate) struct Noted {
     pub(crate) step: u32,

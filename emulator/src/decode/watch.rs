@@ -127,15 +127,16 @@ impl Decoder<'_> {
     }
 }
 
-/// Gives steps that touch registers of asynchronous products the list of those registers.
+/// Gives steps that touch registers of asynchronous products the list of those registers: accumulators and A, and metadata where it is written.
 pub(crate) fn find_fragments(steps: &mut [Step], uses: &[Uses]) -> Vec<SmallVec<[u32; 4]>> {
-    let mut slots = HashSet::new();
+    let (mut slots, mut metadata) = (HashSet::new(), HashSet::new());
     for step in steps.iter() {
         if let Op::GroupMultiply(op) = &step.op {
             slots.extend(op.d.iter().copied());
             if let LeftMatrix::Registers(inputs) = &op.a {
                 slots.extend(inputs.iter().copied());
             }
+            metadata.extend(op.sparse.map(|sparse| sparse.metadata));
         }
     }
     let mut fragments = Vec::new();
@@ -144,7 +145,9 @@ pub(crate) fn find_fragments(steps: &mut [Step], uses: &[Uses]) -> Vec<SmallVec<
             .words
             .iter()
             .copied()
-            .filter(|slot| slots.contains(slot))
+            .filter(|slot| {
+                slots.contains(slot) || metadata.contains(slot) && uses.is_written(*slot)
+            })
             .collect();
         if !touched.is_empty() && !matches!(step.op, Op::GroupMultiply(_)) {
             step.fragments = fragments.len() as u32;

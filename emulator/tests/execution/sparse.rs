@@ -77,6 +77,11 @@ impl Sparse {
     }
 
     fn kernel(&self, of: &Operands) -> Kernel {
+        self.kernel_with(of, "")
+    }
+
+    /// The same with these instructions behind each product, in front of the wait.
+    fn kernel_with(&self, of: &Operands, behind: &str) -> Kernel {
         let [d_ty, a_ty, b_ty] = self.types;
         let layout = |swizzle, rows| Layout {
             swizzle,
@@ -112,7 +117,7 @@ impl Sparse {
         };
         let body = warpgroup.body(|list, scale| {
             format!(
-                "wgmma.mma_async.sp.sync.aligned.m64n{}k{}.{d_ty}.{a_ty}.{b_ty} {{{list}}}, {a_operand}, %rd11, %r40, {}, {scale}{immediates};\n",
+                "wgmma.mma_async.sp.sync.aligned.m64n{}k{}.{d_ty}.{a_ty}.{b_ty} {{{list}}}, {a_operand}, %rd11, %r40, {}, {scale}{immediates};\n{behind}",
                 self.n, of.k, self.selector
             )
         });
@@ -201,4 +206,26 @@ fn undefined_metadata_is_a_fault() {
         let is_one = matches!(bits, 0b0100 | 0b1110);
         check_fault(["f32", "tf32", "tf32"], bits, (!is_one).then_some(&message));
     }
+}
+
+/// On an H200 products whose metadata was loaded anew while they were in flight were wrong: the register is read until they have completed.
+#[test]
+fn metadata_of_a_product_in_flight_is_not_written() {
+    let sparse = Sparse {
+        types: ["f32", "bf16", "bf16"],
+        n: 8,
+        swizzles: [32, 64],
+        in_registers: false,
+        selector: 0,
+    };
+    let of = sparse.operands(5);
+    let fault = sparse.kernel_with(&of, "mov.u32 %r40, 0x4444;\n").fault();
+    let expected =
+        "is accessed while that product is in flight; wgmma.wait_group must precede the access";
+    assert!(
+        fault.kind == FaultKind::Wgmma && fault.message.ends_with(expected),
+        "{fault}"
+    );
+    // It may be read.
+    drop(sparse.kernel_with(&of, "mov.u32 %r41, %r40;\n").run());
 }

@@ -250,6 +250,20 @@ impl<T: Element> Source<T> {
         Smem::alloc(block.with_inserted(0, stages), self.map.layout())
     }
 
+    /// Stages for `count` blocks each, one behind the other.
+    #[track_caller]
+    pub(crate) fn alloc_several(self, stages: usize, count: usize) -> Smem<T> {
+        let [outer, inner] = self.outer_inner();
+        Smem::alloc([stages, count * outer, inner], self.map.layout())
+    }
+
+    /// One of the blocks of a stage for several.
+    #[track_caller]
+    pub(crate) fn block_of(self, tiles: Smem<T>, number: usize) -> Smem<T> {
+        let [outer, _] = self.outer_inner();
+        tiles.slice(0, number * outer..(number + 1) * outer)
+    }
+
     /// Loads the block at `row` of M or N and at `step` along K.
     #[track_caller]
     pub(crate) fn load(self, [batch, row, step]: [Scalar<i32>; 3], tile: Smem<T>, full: Mbarrier) {
@@ -276,15 +290,19 @@ impl<T: Element> Source<T> {
         }
     }
 
+    /// Extents of a block as it lies in memory.
+    fn outer_inner(self) -> [usize; 2] {
+        if self.side.is_mn_major {
+            [depth::<T>(), self.rows]
+        } else {
+            [self.rows, depth::<T>()]
+        }
+    }
+
     /// What was loaded, as `[rows, K]`.
     #[track_caller]
     pub(crate) fn by_rows(self, tile: Smem<T>) -> Smem<T> {
-        let depth = depth::<T>();
-        let [outer, inner] = if self.side.is_mn_major {
-            [depth, self.rows]
-        } else {
-            [self.rows, depth]
-        };
+        let [outer, inner] = self.outer_inner();
         let tile = if self.side.is_batched {
             tile.reshape([outer, inner])
         } else {

@@ -83,6 +83,7 @@ pub(crate) mod tiles;
 mod times;
 #[cfg(not(test))]
 mod tuned_cases;
+mod warpgroup_sums;
 pub mod weight_only;
 
 pub use block_scaled::{AlongK, GroupRows, Scaled};

@@ -8,9 +8,11 @@ use tilekit::prelude::*;
 use super::check::SparseCall;
 use super::compress::{CompressForm, NONE_REFUSED, sparse_compress};
 use super::compressed::{check_shape, expect_sparse};
+use super::few::sparse_few;
 use super::layout::{STRIP, blocks, kept, kept_pitch, numbers};
 use super::plan::{SparseCallPlan, SparsePlan};
-use super::product::{SparseForm, sparse_product};
+use super::product::sparse_product;
+use super::tiles::SparseTile;
 use super::{Pruning, SparseMatrix, SparseOperand};
 use crate::handles::handles;
 use crate::products::call::Products;
@@ -19,6 +21,7 @@ use crate::products::epilogue::{Data, Epilogue, Plain};
 use crate::products::epilogue_arguments::EpilogueArguments;
 use crate::products::error::Result;
 use crate::products::factor::ResultOf;
+use crate::products::matrix::Matrix;
 use crate::products::operands::Role;
 use crate::products::options::Options;
 use crate::products::weight_only::one_matrix;
@@ -44,11 +47,21 @@ type ProductHandles<T, O> = handles! {
     data: Data<O>,
 };
 
+/// The parameters of `sparse_few`.
+type FewHandles<T, O> = handles! {
+    kept: TensorMap<T>,
+    places: Ptr<u16>,
+    b: TensorMap<T>,
+    out: Ptr<O>,
+    stride m n k: Scalar<i32>,
+    data: Data<O>,
+};
+
 /// What a kernel reads and writes, all of it in rows.
 struct SparseLaunch<'a, T, O> {
     a: &'a SparseMatrix<T>,
     b: View<'a, T>,
-    result: View<'a, O>,
+    result: (View<'a, O>, Matrix),
     /// Scales are of rows and of columns of what is stored.
     data: EpilogueArguments<'a, O>,
 }
@@ -208,7 +221,7 @@ impl Products {
         let launch = SparseLaunch {
             a,
             b: factor.view(b.source()),
-            result: result.view(c.source()),
+            result: (result.view(c.source()), result.place),
             data: EpilogueArguments {
                 source: (
                     source.view(own_source.map_or(c.source(), View::source)),
@@ -230,33 +243,31 @@ impl Products {
         launch: &SparseLaunch<'_, T, O>,
         epilogue: E,
     ) -> Result<()> {
-        let form = SparseForm {
-            tile: plan.tile,
-            b: call.taken.side(),
-            turned: call.is_turned,
-            epilogue,
-        };
+        let [m, n, k] = call.size.map(|extent| extent as i32);
+        let kept = launch.a.kept().view([call.size[0], kept(call.size[2])]);
+        let kept = kept.with_strides([kept_pitch::<T>(call.size[2]), 1]);
+        let (places, b, result) = (launch.a.places(), &launch.b, &launch.result.0);
         let types = TypeId::of::<(T, O, E)>();
-        let name = format!("sparse_product-{form}");
-        let kernel = self.named::<ProductHandles<T, O>>((types, name), || {
-            fixed(sparse_product::<T, O, E>, form).compile(self.compiler())
-        })?;
-        let [m, n, k] = call.size;
-        let rows = launch.a.kept().view([m, kept(k)]);
-        kernel.launch(
-            stream,
-            self.programs(plan.programs),
-            (
-                &rows.with_strides([kept_pitch::<T>(k), 1]),
-                launch.a.places(),
-                &launch.b,
-                &launch.result,
-                m as i32,
-                n as i32,
-                k as i32,
-                &launch.data,
-            ),
-        )?;
+        match plan.tile {
+            SparseTile::Few(tile) => {
+                let form = call.form(tile, epilogue);
+                let name = format!("sparse_few-{form}");
+                let compile = || fixed(sparse_few::<T, O, E>, form).compile(self.compiler());
+                // It waits for the launch in front before it reads what that may write.
+                let kernel = self.named_programmatic::<FewHandles<T, O>>((types, name), compile)?;
+                let stride = launch.result.1.strides[0] as i32;
+                let arguments = (&kept, places, b, result, stride, m, n, k, &launch.data);
+                kernel.launch(stream, plan.grid, arguments)?;
+            }
+            SparseTile::Many(tile) => {
+                let form = call.form(tile, epilogue);
+                let name = format!("sparse_product-{form}");
+                let compile = || fixed(sparse_product::<T, O, E>, form).compile(self.compiler());
+                let kernel = self.named::<ProductHandles<T, O>>((types, name), compile)?;
+                let arguments = (&kept, places, b, result, m, n, k, &launch.data);
+                kernel.launch(stream, self.programs(plan.grid[0]), arguments)?;
+            }
+        }
         Ok(())
     }
 }

@@ -5,9 +5,12 @@ use std::sync::{Arc, LazyLock};
 use tilekit::prelude::*;
 use tilekit::reference::products_of_rows;
 
+use super::few::sparse_few;
+use super::form::SparseForm;
 use super::layout::{kept, kept_pitch, numbers};
-use super::plan::{SparsePlan, TILES};
-use super::product::{SparseForm, sparse_product};
+use super::plan::SparsePlan;
+use super::product::sparse_product;
+use super::tiles::{FEW, MANY, SparseTile};
 use super::{HostSparse, Pruning, SparseOperand};
 use crate::products::case_product::{ALPHA, BETA, tolerance};
 use crate::products::dense::dense;
@@ -117,10 +120,8 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
         if self.lies.turned { [n, m] } else { [m, n] }
     }
 
-    fn launch<E: Epilogue<O>>(&self, case: &mut Case, epilogue: E) -> CaseResult {
-        let [m, n, k] = self.size;
-        let tile = TILES[case.size("instance")].fitted::<T>(size_of::<O>());
-        let form = SparseForm {
+    fn form<I, E>(&self, tile: I, epilogue: E) -> SparseForm<I, E> {
+        SparseForm {
             tile,
             b: Side {
                 is_mn_major: self.lies.b_along_n,
@@ -129,36 +130,56 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             },
             turned: self.lies.turned,
             epilogue,
-        };
+        }
+    }
+
+    /// The tile that the case names: those of few columns follow the persistent ones.
+    fn tile(case: &Case) -> SparseTile {
+        let number = case.size("instance");
+        match number.checked_sub(MANY.len()) {
+            Some(number) => SparseTile::Few(FEW[number].fitted::<T>()),
+            None => SparseTile::Many(MANY[number].fitted::<T>(size_of::<O>())),
+        }
+    }
+
+    fn launch<E: Epilogue<O>>(&self, case: &mut Case, epilogue: E) -> CaseResult {
+        let [m, n, k] = self.size;
+        let tile = Self::tile(case);
         let b_shape = if self.lies.b_along_n { [k, n] } else { [n, k] };
         let stored = self.stored();
         let pitch = stride::<O>(stored[1]);
-        let arguments = (
-            in_rows(&self.kept, [m, kept(k)]),
-            &self.places,
-            in_rows(&self.b, b_shape),
-            self.c.view().with_shape(stored).with_strides([pitch, 1]),
-            m as i32,
-            n as i32,
-            k as i32,
-            (
-                ALPHA,
-                BETA,
-                &self.source,
-                pitch as i32,
-                0,
-                &self.bias,
-                self.scales.each_ref(),
-            ),
+        let kept = in_rows(&self.kept, [m, kept(k)]);
+        let b = in_rows(&self.b, b_shape);
+        let c = self.c.view().with_shape(stored).with_strides([pitch, 1]);
+        let [m, n, k] = self.size.map(|extent| extent as i32);
+        let scales = self.scales.each_ref();
+        let data = (
+            ALPHA,
+            BETA,
+            &self.source,
+            pitch as i32,
+            0,
+            &self.bias,
+            scales,
         );
-        let programs = SparsePlan::of::<T>(tile, self.size, size_of::<O>()).programs;
-        // Of small products each CTA has several tiles.
-        let programs = if m * n < 1 << 20 {
-            programs.min(2)
-        } else {
-            programs
-        };
-        case.launch(fixed(sparse_product::<T, O, E>, form), programs, arguments)
+        let grid = SparsePlan::of::<T>(tile, self.size, size_of::<O>()).grid;
+        match tile {
+            SparseTile::Few(tile) => {
+                let kernel = fixed(sparse_few::<T, O, E>, self.form(tile, epilogue));
+                let arguments = (kept, &self.places, b, &self.c, pitch as i32, m, n, k, data);
+                case.launch_programmatic(kernel, grid, arguments)
+            }
+            SparseTile::Many(tile) => {
+                // Of small products each CTA has several tiles.
+                let programs = if m * n < 1 << 20 {
+                    grid[0].min(2)
+                } else {
+                    grid[0]
+                };
+                let kernel = fixed(sparse_product::<T, O, E>, self.form(tile, epilogue));
+                case.launch(kernel, programs, (kept, &self.places, b, c, m, n, k, data))
+            }
+        }
     }
 
     /// Has our dense product of the same matrix timed beside it.
@@ -248,10 +269,10 @@ fn plain<T: SparseOperand, O: ResultOf<T>>(case: &mut Case, lies: Lies) -> CaseR
 macro_rules! of_types {
     ($($name:ident: $operand:ty => $result:ty;)*) => {$(
         #[case(sizes(
-            m = [300, 200, 1, 136, 64, 130, 72, 1],
-            n = [264, 200, 130, 72, 136, 70, 33, 5],
-            k = [650, 720, 1096, 1288, 1160, 1670, 2056, 3300],
-            instance = [0, 1, 2, 3, 4, 5, 6, 7]
+            m = [300, 200, 1, 136, 64],
+            n = [264, 200, 130, 72, 136],
+            k = [650, 720, 1096, 1288, 1160],
+            instance = [0, 1, 2, 3, 4]
         ))]
         fn $name(case: &mut Case) -> CaseResult {
             plain::<$operand, $result>(case, Lies::default())
@@ -268,6 +289,39 @@ of_types! {
     sparse_product_i8_i32: i8 => i32;
 }
 
+/// CTAs and warpgroups share the steps along K, which wrap the ring of each tile; in the last case there are fewer of them than CTAs.
+#[case(sizes(
+    m = [130, 1, 72, 200, 70, 300, 130, 1, 72, 200, 70, 300, 130, 1, 72, 65],
+    n = [16, 13, 1, 18, 8, 32, 29, 1, 34, 32, 64, 61, 1, 66, 32, 16],
+    k = [1736, 1226, 3408, 4696, 9330, 1480, 1226, 2896, 3672, 1266, 968, 2122, 1360, 3160, 6258, 136],
+    instance = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 9]
+))]
+fn sparse_few_bf16(case: &mut Case) -> CaseResult {
+    plain::<bf16, bf16>(case, Lies::default())
+}
+
+/// Some of these by other types.
+macro_rules! few_columns {
+    ($($name:ident: $operand:ty => $result:ty;)*) => {$(
+        #[case(sizes(
+            m = [130, 70, 130, 70, 1],
+            n = [16, 8, 29, 64, 66],
+            k = [1736, 9330, 1226, 968, 3160],
+            instance = [5, 9, 11, 15, 18]
+        ))]
+        fn $name(case: &mut Case) -> CaseResult {
+            plain::<$operand, $result>(case, Lies::default())
+        }
+    )*};
+}
+
+few_columns! {
+    sparse_few_f16_f32: f16 => f32;
+    sparse_few_e4m3_bf16: E4m3 => bf16;
+    sparse_few_e5m2_f16: E5m2 => f16;
+    sparse_few_i8_i32: i8 => i32;
+}
+
 /// The transpose of C is stored.
 macro_rules! turned {
     ($($name:ident: $operand:ty => $result:ty;)*) => {$(
@@ -275,7 +329,7 @@ macro_rules! turned {
             m = [300, 200, 1, 72, 200],
             n = [264, 200, 130, 33, 5],
             k = [136, 72, 200, 264, 1096],
-            instance = [0, 1, 2, 6, 7]
+            instance = [0, 1, 2, 11, 8]
         ))]
         fn $name(case: &mut Case) -> CaseResult {
             let lies = Lies { turned: true, ..Lies::default() };
@@ -292,7 +346,13 @@ turned! {
 }
 
 /// Columns of B are contiguous along N.
-#[case(sizes(m = [200, 130, 72, 1], n = [264, 200, 72, 1], k = [400, 137, 1096, 1], instance = [0, 1, 5, 3], turned = [0, 1, 0, 1]))]
+#[case(sizes(
+    m = [200, 130, 72, 1, 130, 200],
+    n = [264, 200, 72, 1, 72, 64],
+    k = [400, 137, 1096, 1, 1230, 137],
+    instance = [0, 1, 4, 3, 16, 14],
+    turned = [0, 1, 0, 1, 0, 1]
+))]
 fn sparse_product_along_n_bf16(case: &mut Case) -> CaseResult {
     let lies = Lies {
         b_along_n: true,
@@ -309,7 +369,7 @@ const ALL: Standard = Standard {
     activation: Activation::Relu,
 };
 
-#[case(sizes(m = [200, 72], n = [264, 33], k = [136, 1096], instance = [0, 6], turned = [0, 1]))]
+#[case(sizes(m = [200, 72, 136], n = [264, 33, 70], k = [136, 1096, 700], instance = [0, 11, 17], turned = [0, 1, 0]))]
 fn sparse_product_options(case: &mut Case) -> CaseResult {
     let lies = Lies {
         b_along_n: false,

@@ -1,6 +1,8 @@
 //! Checks of sparse products.
 
+use super::form::SparseForm;
 use super::plan::{SparseCallPlan, SparsePlan};
+use super::tiles::SparseTile;
 use super::{SparseMatrix, SparseOperand};
 use crate::products::check::{Taken, View, copies_of};
 use crate::products::check_matrices::{check_numbers, check_precision, check_result, check_source};
@@ -81,10 +83,21 @@ impl SparseCall {
         })
     }
 
+    /// What a kernel of this tile is compiled for.
+    pub(super) fn form<I, E>(&self, tile: I, epilogue: E) -> SparseForm<I, E> {
+        SparseForm {
+            tile,
+            b: self.taken.side(),
+            turned: self.is_turned,
+            epilogue,
+        }
+    }
+
     /// TMA stores write rows in units of 16 bytes, and what lies beside C is not written.
     pub(super) fn result_ends_early(&self) -> bool {
         let unit = UNIT_BYTES / self.element_bytes;
-        !self.result.shape[1].is_multiple_of(unit)
+        let by_tma = matches!(self.plan, Some(plan) if matches!(plan.tile, SparseTile::Many(_)));
+        by_tma && !self.result.shape[1].is_multiple_of(unit)
     }
 
     pub(super) fn described(&self) -> SparseCallPlan {

@@ -10,14 +10,19 @@ pub mod compress;
 #[cfg(not(test))]
 mod compress_cases;
 mod compressed;
+pub mod few;
+mod form;
 pub mod layout;
 mod matrix;
 mod operand;
 pub mod plan;
 pub mod product;
+mod stage;
+mod tiles;
 
 pub use compressed::{HostSparse, Pruning};
+pub use form::SparseForm;
 pub use matrix::SparseMatrix;
 pub use operand::SparseOperand;
 pub use plan::{SparseCallPlan, SparsePlan};
-pub use product::SparseTile;
+pub use tiles::SparseTile;

@@ -2,49 +2,12 @@
 
 use std::fmt;
 
-use super::layout::{BLOCK_NUMBERS, STRIP, blocks_of_stage, kept};
-use super::product::SparseTile;
-use crate::products::factor::{STAGE_BYTES, depth};
-use crate::products::plan::MULTIPROCESSORS;
-
-const fn tile([groups, columns, stages]: [usize; 3]) -> SparseTile {
-    SparseTile {
-        groups,
-        columns,
-        stages,
-    }
-}
-
-/// The tiles that calls choose from.
-pub const TILES: [SparseTile; 8] = [
-    tile([2, 256, 4]),
-    tile([3, 192, 5]),
-    tile([2, 128, 8]),
-    tile([2, 64, 10]),
-    tile([1, 128, 8]),
-    tile([1, 64, 12]),
-    tile([1, 32, 16]),
-    tile([1, 16, 24]),
-];
-
-/// Room for mbarriers, and what aligns tiles.
-const BARRIERS_BYTES: usize = 3072;
-
-impl SparseTile {
-    /// The same with as many of its stages as shared memory has room for beside results of so many bytes.
-    pub(super) fn fitted<T>(self, result_bytes: usize) -> SparseTile {
-        let [rows, columns] = self.shape();
-        let places = self.groups * blocks_of_stage::<T>() * BLOCK_NUMBERS * 2;
-        let stage = (rows / 2 + columns) * STAGE_BYTES + places;
-        // Warpgroups store one after the other.
-        let others = STRIP * columns * result_bytes + BARRIERS_BYTES;
-        let room = tilekit::target::SM_90A.cta.shared_bytes as usize - others;
-        SparseTile {
-            stages: self.stages.min(room / stage),
-            ..self
-        }
-    }
-}
+use super::few::{DEPTHS, FewSparse};
+use super::layout::kept;
+use super::product::ManySparse;
+use super::tiles::{FEW, MANY, SparseTile};
+use crate::products::factor::{MULTIPROCESSORS, depth};
+use crate::products::plan::resident;
 
 /// How a sparse product is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,35 +15,62 @@ pub struct SparsePlan {
     /// Its tile.
     pub tile: SparseTile,
     /// The grid, in CTAs.
-    pub programs: usize,
+    pub grid: [usize; 2],
     /// The predicted time.
     pub microseconds: f64,
 }
 
-/// Cycles of a tile beside those of its stages.
-const TILE_CYCLES: f64 = 1600.0;
-/// Cycles from a launch to its first product, and from the last one to its end.
-const LAUNCH_CYCLES: f64 = 9000.0;
-
-/// Cycles of a stage, of 128 bytes of K of B, fitted to what 16- and 8-bit floats took on an H100 by all of these tiles: the wait of a warpgroup for its products, which is shorter for few columns, and what all of
-/// them take of shared memory.
-fn step_cycles(tile: SparseTile) -> f64 {
-    let columns = tile.columns as f64;
-    let wait = (170.0 + 1.9 * columns).min(380.0);
-    let step = wait + 0.53 * tile.groups as f64 * columns;
-    if tile.groups > 2 { 1.28 * step } else { step }
+/// Cycles of a step of 128 bytes of K of B of a persistent product.
+fn many_step(tile: ManySparse) -> f64 {
+    let step = 202.0 + 1.169 * (tile.groups * tile.columns) as f64;
+    if tile.groups > 2 { 1.04 * step } else { step }
 }
+
+/// Cycles of a stage of a product of few columns, `shared` of whose CTAs a multiprocessor has: a warpgroup waits for its products, and all of them share the tensor cores.
+fn few_stage(tile: FewSparse, shared: usize) -> f64 {
+    let columns = tile.columns as f64;
+    let alone = (320.0 + 1.737 * columns) / tile.parts as f64;
+    let products = (shared * tile.groups) as f64 * (6.58 + 4.384 * columns);
+    alone.max(products)
+}
+
+/// Cycles of a tile beside its steps, of persistent products and of others.
+const MANY_CYCLES: f64 = 419.0;
+const FEW_CYCLES: f64 = 2650.0;
+
+/// Microseconds of a launch beside its tiles, of both.
+const MANY_LAUNCH: f64 = 3.149;
+const FEW_LAUNCH: f64 = 1.014;
+
+/// Cycles a microsecond.
+const CLOCK: f64 = 1.9e3;
+
+/// Bytes a microsecond from memory, of both, and from L2. All of these are fitted to 1118 pairs of product and tile on an H200 (`bench/results/products.md`).
+const DRAM_OF_MANY: f64 = 4.533e6;
+const DRAM_OF_FEW: f64 = 4.428e6;
+const L2: f64 = 5.857e6;
+
+/// Of the bytes of B that CTAs of few columns load, those that L2 is asked for: CTAs of a GPC read the same ones at about the same time.
+const ASKED_OF_B: f64 = 0.428;
+
+/// Rows outside of matrices that TMA fills with zeros in a microsecond, as of dense products (`times.rs`).
+const FILLED_BY_MANY: f64 = 10.06e3;
+const FILLED_BY_FEW: f64 = 26.8e3;
 
 impl SparsePlan {
     /// The plan for operands of type `T` of this M, N, K, none of them 0, and results of so many bytes. Of B along N columns are whole blocks of TMA loads.
     pub fn best<T>(size: [usize; 3], result_bytes: usize, b_along_n: bool) -> SparsePlan {
-        let able = TILES
-            .iter()
-            .filter(|tile| !b_along_n || tile.columns.is_multiple_of(64));
-        let fitted = able.map(|tile| tile.fitted::<T>(result_bytes));
-        let plans = fitted
+        let is_able = |columns: usize| !b_along_n || columns.is_multiple_of(64);
+        let of_many = MANY.iter().filter(|tile| is_able(tile.columns));
+        let of_many = of_many.map(|tile| tile.fitted::<T>(result_bytes));
+        let of_many = of_many
             .filter(|tile| tile.stages >= 3)
-            .map(|tile| SparsePlan::of::<T>(tile, size, result_bytes));
+            .map(|tile| SparsePlan::many::<T>(tile, size, result_bytes));
+        let of_few = FEW.iter().filter(|tile| is_able(tile.columns));
+        let of_few = of_few
+            .map(|tile| tile.fitted::<T>())
+            .map(|tile| SparsePlan::few::<T>(tile, size, result_bytes))
+            .filter(|plan| plan.grid[1] <= tilekit::target::SM_90A.grid[1] as usize);
         let better = |best: SparsePlan, plan: SparsePlan| {
             if plan.microseconds < best.microseconds {
                 plan
@@ -88,44 +78,97 @@ impl SparsePlan {
                 best
             }
         };
-        plans
+        of_many
+            .chain(of_few)
             .reduce(better)
             .expect("the tile of 64 columns fits any types")
     }
 
     /// The plan of a tile.
-    pub(super) fn of<T>(
-        tile: SparseTile,
-        [m, n, k]: [usize; 3],
-        result_bytes: usize,
-    ) -> SparsePlan {
+    pub(super) fn of<T>(tile: SparseTile, size: [usize; 3], result_bytes: usize) -> SparsePlan {
+        match tile {
+            SparseTile::Few(tile) => SparsePlan::few::<T>(tile, size, result_bytes),
+            SparseTile::Many(tile) => SparsePlan::many::<T>(tile, size, result_bytes),
+        }
+    }
+
+    fn many<T>(tile: ManySparse, size: [usize; 3], result_bytes: usize) -> SparsePlan {
+        let [m, n, k] = size;
         let [rows, columns] = tile.shape();
         let tiles = m.div_ceil(rows) * n.div_ceil(columns);
         // The fewest programs with as many waves.
         let waves = tiles.div_ceil(MULTIPROCESSORS).max(1);
         let programs = tiles.div_ceil(waves);
         let steps = k.div_ceil(depth::<T>()) as f64;
-        let step = step_cycles(tile);
-        let cycles = LAUNCH_CYCLES + waves as f64 * (steps * step + TILE_CYCLES);
-        let of_operands = size_of::<T>();
-        let bytes = m * kept(k) * of_operands + m * k / 8 + n * k * of_operands;
-        let bytes = (bytes + m * n * result_bytes) as f64;
+        let cycles = waves as f64 * (steps * many_step(tile) + MANY_CYCLES);
+        let parts = [
+            cycles / CLOCK,
+            bytes::<T>(size, result_bytes) / DRAM_OF_MANY,
+            rows_outside::<T>(tile.shape(), size) / FILLED_BY_MANY,
+        ];
         SparsePlan {
-            tile,
-            programs,
-            microseconds: (cycles / 1.6e3).max(bytes / 4.25e6 + 3.5),
+            tile: SparseTile::Many(tile),
+            grid: [programs, 1],
+            microseconds: MANY_LAUNCH + together(&parts),
+        }
+    }
+
+    fn few<T>(tile: FewSparse, size: [usize; 3], result_bytes: usize) -> SparsePlan {
+        let [m, n, k] = size;
+        let grid = tile.grid([m, n]);
+        let all: usize = grid.iter().product();
+        let at_a_time = resident(tile.ctas);
+        let waves = all.div_ceil(at_a_time * tile.resident::<T>());
+        let stages = k.div_ceil(DEPTHS * depth::<T>()).div_ceil(tile.ctas) as f64;
+        let stage = few_stage(tile, all.div_ceil(at_a_time * waves));
+        let exchange = if tile.ctas > 1 {
+            91.0 + 23.02 * (tile.groups * tile.columns) as f64
+        } else {
+            0.0
+        };
+        let [of_a, of_b] = tile.stage_bytes::<T>().map(|bytes| bytes as f64);
+        let parts = [
+            waves as f64 * (stages * stage + FEW_CYCLES + exchange) / CLOCK,
+            bytes::<T>(size, result_bytes) / DRAM_OF_FEW,
+            all as f64 * stages * (of_a + ASKED_OF_B * of_b) / L2,
+            rows_outside::<T>(tile.shape(), size) / FILLED_BY_FEW,
+        ];
+        SparsePlan {
+            tile: SparseTile::Few(tile),
+            grid,
+            microseconds: FEW_LAUNCH + together(&parts),
         }
     }
 }
 
+/// Microseconds of what each takes so long by itself: more than the longest, by which of them they do not overlap.
+fn together(parts: &[f64]) -> f64 {
+    parts.iter().map(|part| part.powi(3)).sum::<f64>().cbrt()
+}
+
+/// Bytes of a product: kept elements and where they were, B, C.
+fn bytes<T>([m, n, k]: [usize; 3], result_bytes: usize) -> f64 {
+    let of_operands = size_of::<T>();
+    let bytes = m * kept(k) * of_operands + m * k / 8 + n * k * of_operands;
+    (bytes + m * n * result_bytes) as f64
+}
+
+/// Rows outside of A and of B that tiles load in all their steps.
+fn rows_outside<T>([rows, columns]: [usize; 2], [m, n, k]: [usize; 3]) -> f64 {
+    let below = (m.next_multiple_of(rows) - m) * n.div_ceil(columns);
+    let beside = (n.next_multiple_of(columns) - n) * m.div_ceil(rows);
+    ((below + beside) * k.div_ceil(depth::<T>())) as f64
+}
+
 impl fmt::Display for SparsePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [rows, columns] = self.tile.shape();
-        write!(
-            f,
-            "2:4 of {rows}x{columns}, {} CTAs, {:.1} us",
-            self.programs, self.microseconds
-        )
+        let SparsePlan {
+            tile,
+            grid,
+            microseconds,
+        } = self;
+        let all: usize = grid.iter().product();
+        write!(f, "2:4 of {tile}, {all} CTAs, {microseconds:.1} us")
     }
 }
 
@@ -162,19 +205,22 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check<T>(size: [usize; 3], shape: [usize; 2]) {
+    fn check<T>(size: [usize; 3], tile: &str) {
         let plan = SparsePlan::best::<T>(size, 2, false);
-        assert_eq!(plan.tile.shape(), shape, "{size:?}: {plan}");
+        assert_eq!(plan.tile.to_string(), tile, "{size:?}: {plan}");
     }
 
-    /// The fastest of those that an H100 was asked about (`bench/results/products.md`).
+    /// The fastest of those that an H200 was asked about, or nearly (`bench/results/products.md`).
     #[test]
     fn tiles_are_those_that_were_the_fastest() {
-        check::<bf16>([8192, 8192, 8192], [128, 256]);
-        check::<bf16>([4096, 4096, 4096], [128, 256]);
-        check::<bf16>([4096, 16, 14336], [64, 16]);
-        check::<bf16>([8192, 64, 8192], [64, 64]);
-        check::<E4m3>([8192, 8192, 8192], [128, 256]);
-        check::<E4m3>([8192, 64, 8192], [64, 64]);
+        check::<bf16>([8192, 8192, 8192], "128x256");
+        check::<bf16>([4096, 4096, 4096], "128x256");
+        check::<bf16>([20880, 232, 1280], "128x128");
+        check::<bf16>([4096, 16, 14336], "64x16 by 2 CTAs along K");
+        check::<bf16>([8192, 16, 8192], "64x16 by 1 CTAs along K");
+        check::<bf16>([512, 64, 8192], "64x64 by 8 CTAs along K");
+        check::<bf16>([4096, 64, 14336], "64x64 by 2 CTAs along K");
+        check::<E4m3>([8192, 8192, 8192], "128x256");
+        check::<E4m3>([64, 16, 8192], "64x16 by 8 CTAs along K");
     }
 }

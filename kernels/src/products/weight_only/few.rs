@@ -12,6 +12,7 @@ use super::stage::{Operands, Packed, Shape};
 use crate::products::ending::Ending;
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, unit};
+use crate::products::warpgroup_sums::WarpgroupSums;
 
 /// A tile of [`weight_only_few`]: `groups` strips of weights by `columns` rows of activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,49 +56,6 @@ impl fmt::Display for FewWeights {
             stages,
         } = self;
         write!(f, "{ctas}x{groups}x{parts}x{columns}x{stages}")
-    }
-}
-
-/// Sums of warpgroups that share a strip of a CTA.
-#[derive(Clone, Copy)]
-struct Halves<S> {
-    /// Of each warpgroup that is not the first of its strip.
-    sums: Option<Smem<S>>,
-    there: Option<Mbarriers>,
-    parts: usize,
-}
-
-impl<S: Numeric> Halves<S> {
-    /// Before warps part: mbarriers are initialized.
-    #[track_caller]
-    fn new(groups: usize, parts: usize, columns: usize) -> Self {
-        let count = groups * (parts - 1);
-        let shape = [count, STRIP, columns];
-        Halves {
-            sums: (count > 0).then(|| Smem::alloc(shape, Swizzled::plain([2, 1, 0]))),
-            there: (count > 0).then(|| Mbarriers::alloc(count, Arrivals(4))),
-            parts,
-        }
-    }
-
-    /// Adds up the sums of the warpgroups of a strip, in their order, and has the first of them finish.
-    #[track_caller]
-    fn add(self, worker: usize, sums: Tensor<S>, finish: impl FnOnce(Tensor<S>)) {
-        let (Some(others), Some(there)) = (self.sums, self.there) else {
-            return finish(sums);
-        };
-        let (group, part) = (worker / self.parts, worker % self.parts);
-        let number = |part: usize| group * (self.parts - 1) + part - 1;
-        if part > 0 {
-            others.index(number(part)).store(sums);
-            let there = there.index(number(part));
-            return there.arrival().by(Arrivers::Warp).arrive();
-        }
-        let sums = (1..self.parts).fold(sums, |sums, part| {
-            there.index(number(part)).wait(0);
-            sums + others.index(number(part)).load(sums.layout())
-        });
-        finish(sums);
     }
 }
 
@@ -146,7 +104,7 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
         data,
     };
     let exchange = ending.exchange::<f32>(groups);
-    let halves = Halves::<f32>::new(groups, parts, columns);
+    let sums_of_parts = WarpgroupSums::<f32>::new(groups, parts, columns);
     let rank = cluster_rank();
     let steps = steps_along(k, STEP);
     let packed = Packed {
@@ -185,7 +143,7 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
             }
         }
         let row = (first + group) * STRIP;
-        halves.add(worker, acc.wait_all(), |sums| {
+        sums_of_parts.add(worker, acc.wait_all(), |sums| {
             ending.store(exchange, group, [row, column], sums);
         });
     };

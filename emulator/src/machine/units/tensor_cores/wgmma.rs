@@ -325,6 +325,7 @@ fn uses(code: &Code, step: u32, slot: u32) -> bool {
         Op::GroupMultiply(op) => {
             op.d.contains(&slot)
                 || matches!(&op.a, LeftMatrix::Registers(slots) if slots.contains(&slot))
+                || op.sparse.is_some_and(|sparse| sparse.metadata == slot)
         }
         _ => false,
     }
