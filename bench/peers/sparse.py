@@ -150,7 +150,7 @@ def ways_for(sets, options):
                 grid = [-(-m // (groups * STRIP)) * ctas, -(-n // columns), 1]
             else:
                 grid = persistent_grid(m, n, numbers[0] * STRIP, columns)
-            if fits(columns) and (kind == "sparse_product" or 8 * columns >= n):
+            if fits(columns) and (kind == "sparse_product" or 24 * columns >= n):
                 ways.append((tile, lambda stem=stem, grid=grid: ours(options.artefacts, stem, sets, grid)))
     if options.check:
         return ways

@@ -48,10 +48,9 @@ impl CopiedTile {
         CopiedTile { units, ..self }
     }
 
-    /// Whether it was measured for such products: of few rows or columns, and of steps along K for several stages of each CTA; wide tiles of the rows of one.
+    /// Whether it was measured for such products: of few rows or columns, and of steps along K for several stages of each CTA.
     pub(super) fn is_for(self, [m, n]: [usize; 2], steps: usize) -> bool {
-        let fits = self.tile.columns <= 64 || m <= INSTRUCTION_ROWS;
-        fits && m.min(n) <= 256 && steps >= 4.max(2 * self.tile.ctas)
+        m.min(n) <= 256 && steps >= 4.max(2 * self.tile.ctas)
     }
 
     /// Rows and columns.
@@ -60,7 +59,7 @@ impl CopiedTile {
     }
 
     /// Warps that copy.
-    fn copiers(self) -> usize {
+    pub(super) fn copiers(self) -> usize {
         if self.tile.columns > 64 { 8 } else { 4 }
     }
 

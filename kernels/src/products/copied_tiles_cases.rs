@@ -44,12 +44,12 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
 
 /// Pitches of 4, 8 and 16 bytes, ends of rows in a step, more steps than stages and fewer; results whose rows begin anywhere.
 #[case(sizes(
-    m = [20, 3, 33, 64, 130, 65, 70],
-    n = [200, 71, 64, 131, 40, 7, 266],
-    k = [1150, 66, 340, 450, 136, 322, 458],
-    ctas = [1, 2, 4, 8, 8, 8, 1],
-    columns = [64, 64, 64, 64, 32, 32, 128],
-    turned = [0, 0, 0, 0, 1, 0, 0]
+    m = [20, 3, 33, 64, 130, 65, 70, 130, 70, 65],
+    n = [200, 71, 64, 131, 40, 7, 266, 66, 97, 95],
+    k = [1150, 66, 340, 450, 136, 322, 458, 1034, 1810, 3588],
+    ctas = [1, 2, 4, 8, 8, 8, 1, 2, 4, 8],
+    columns = [64, 64, 64, 64, 32, 32, 128, 96, 96, 96],
+    turned = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
 ))]
 fn product_copied_tiles_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)

@@ -105,8 +105,8 @@ pub(super) const SPLIT: [SplitTile; 19] = [
 ];
 
 /// Tiles of `cluster_tiles`: tiles of a cluster along rows and columns; warpgroups, columns, stages. Of some 500 that fit they are those that gain most over 135 shapes by what was timed on an H200, one after the other
-/// (`bench/results/products.md`); those in parts are for few tiles of few rows with long K.
-pub(super) const CLUSTER: [ClusterTile; 63] = [
+/// (`bench/results/products.md`); those in parts are for few tiles of few rows with long K, 128x160 for N of 257 to 320 and thousands of rows.
+pub(super) const CLUSTER: [ClusterTile; 66] = [
     ClusterTile::of([4, 1], [1, 32, 12]).in_parts(2),
     ClusterTile::of([1, 8], [1, 48, 15]),
     ClusterTile::of([2, 2], [1, 48, 15]).exchanged(),
@@ -140,6 +140,7 @@ pub(super) const CLUSTER: [ClusterTile; 63] = [
     ClusterTile::of([2, 2], [1, 144, 8]),
     ClusterTile::of([2, 4], [1, 144, 8]),
     ClusterTile::of([4, 2], [1, 144, 8]),
+    ClusterTile::of([4, 2], [1, 144, 8]).exchanged(),
     ClusterTile::of([4, 1], [2, 32, 11]).exchanged(),
     ClusterTile::of([4, 1], [2, 48, 10]).exchanged(),
     ClusterTile::of([1, 1], [2, 64, 9]).exchanged(),
@@ -152,6 +153,8 @@ pub(super) const CLUSTER: [ClusterTile; 63] = [
     ClusterTile::of([2, 4], [2, 112, 7]),
     ClusterTile::of([1, 4], [2, 112, 7]).exchanged(),
     ClusterTile::of([4, 2], [2, 112, 7]).exchanged(),
+    ClusterTile::of([1, 2], [2, 160, 6]),
+    ClusterTile::of([2, 2], [2, 160, 6]),
     ClusterTile::of([2, 1], [2, 176, 5]).exchanged(),
     ClusterTile::of([4, 1], [2, 192, 5]),
     ClusterTile::of([1, 2], [3, 16, 8]).exchanged(),
@@ -172,14 +175,18 @@ pub(super) const CLUSTER: [ClusterTile; 63] = [
     ClusterTile::of([1, 2], [3, 224, 4]).exchanged(),
 ];
 
-/// Tiles of `copied_tiles`: columns, CTAs of a cluster, and whether A and B are exchanged.
-pub(super) const COPIED: [CopiedTile; 7] = [
+/// Tiles of `copied_tiles`: columns, CTAs of a cluster, and whether A and B are exchanged. Of 96 columns some twice as many warps copy.
+pub(super) const COPIED: [CopiedTile; 11] = [
     CopiedTile::of(32, 8, true),
     CopiedTile::of(32, 8, false),
     CopiedTile::of(64, 1, false),
     CopiedTile::of(64, 2, false),
     CopiedTile::of(64, 4, false),
     CopiedTile::of(64, 8, false),
+    CopiedTile::of(96, 1, false),
+    CopiedTile::of(96, 2, false),
+    CopiedTile::of(96, 4, false),
+    CopiedTile::of(96, 8, false),
     CopiedTile::of(128, 1, false),
 ];
 
