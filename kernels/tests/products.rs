@@ -206,7 +206,7 @@ fn rows_that_begin_between_pairs_go_to_shared_memory_by_pairs() {
         assert!(plan.contains(&instance.to_string()), "{plan}");
         count += 1;
     }
-    assert_eq!(count, 7);
+    assert_eq!(count, 11);
 }
 
 #[test]
