@@ -1,5 +1,6 @@
 //! Products of a warpgroup in flight (`wgmma`).
 
+use crate::lanes::Lanes32;
 use crate::machine::state::matrix_descriptor::Descriptor;
 use std::collections::{HashMap, VecDeque};
 
@@ -11,6 +12,8 @@ pub(crate) struct ProductInFlight {
     pub(crate) left: Option<Vec<f32>>,
     /// For each packed element of the rows of a sparse A, its place in the row.
     pub(crate) places: Option<Vec<u8>>,
+    /// The slot of the metadata of a sparse A, and what it had.
+    pub(crate) metadata: Option<(u32, Lanes32)>,
     pub(crate) a: Option<Descriptor>,
     pub(crate) b: Descriptor,
     pub(crate) accumulate: bool,
@@ -32,6 +35,8 @@ pub(crate) struct Products {
     pub(crate) has_fenced: bool,
     /// Registers of fragments that other instructions have touched since the last fence, and where.
     pub(crate) touched: HashMap<u32, u32>,
+    /// Where those of metadata, among others, were written last.
+    pub(crate) written: HashMap<u32, u32>,
 }
 
 impl Products {

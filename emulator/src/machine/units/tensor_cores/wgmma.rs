@@ -51,6 +51,10 @@ impl Worker<'_> {
             step: scene.path.pc,
             left,
             places: places.transpose()?,
+            metadata: op.sparse.map(|sparse| {
+                let slot = sparse.metadata;
+                (slot, regs.words[slot as usize])
+            }),
             a,
             b,
             accumulate,
@@ -169,6 +173,7 @@ impl Worker<'_> {
         if !self.have_issued(scene, target) {
             return Ok(Flow::Park(Wait::Warpgroup));
         }
+        self.check_metadata(scene.warp, target)?;
         self.complete_until(scene, target)?;
         let products = &mut scene.warp.products;
         let due = products.started.range(..(target - products.first) as usize);
@@ -292,10 +297,32 @@ impl Worker<'_> {
             );
             return Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message));
         }
-        warp.products
-            .touched
-            .extend(slots.iter().map(|&slot| (slot, step)));
+        let of_step = || slots.iter().map(|&slot| (slot, step));
+        warp.products.touched.extend(of_step());
+        warp.products.written.extend(of_step());
         Ok(())
+    }
+
+    /// The metadata of products that are waited for is what it was when they began: they read the registers while they run. Another write of the same values does no harm.
+    fn check_metadata(&self, warp: &Warp, target: u64) -> Stepped {
+        let products = &warp.products;
+        let due = products.started.range(..(target - products.first) as usize);
+        let changed = due.filter_map(|product| {
+            let (slot, words) = product.metadata.as_ref()?;
+            let is_changed = warp.regs.words[*slot as usize].0 != words.0;
+            is_changed.then_some((product.step, *slot))
+        });
+        let Some((step, slot)) = changed.into_iter().next() else {
+            return Ok(());
+        };
+        let name = |step| name_step(self.context.program, self.context.code, step);
+        let wgmma = name(step);
+        let place = products.written.get(&slot).copied().map(name);
+        let place = place.unwrap_or_else(|| "a place that is not known".to_owned());
+        let message = format!(
+            "the metadata of the wgmma at {wgmma} is changed at {place} while that product is in flight; wgmma.wait_group must precede the write"
+        );
+        Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message))
     }
 
     /// A warp must not end with products in flight.
@@ -325,7 +352,6 @@ fn uses(code: &Code, step: u32, slot: u32) -> bool {
         Op::GroupMultiply(op) => {
             op.d.contains(&slot)
                 || matches!(&op.a, LeftMatrix::Registers(slots) if slots.contains(&slot))
-                || op.sparse.is_some_and(|sparse| sparse.metadata == slot)
         }
         _ => false,
     }
