@@ -15,11 +15,13 @@ use super::precise::PreciseTile;
 use super::raster;
 use super::same_lines;
 use super::split_k::SplitTile;
+pub(crate) use super::times::{
+    FILLED_BY_FEW, FILLED_BY_MANY, clock, resident, step_cycles, together,
+};
 use super::times::{
     alternating_microseconds, cluster_microseconds, few_microseconds, many_microseconds,
     precise_microseconds, wave_microseconds,
 };
-pub(crate) use super::times::{clock, resident, step_cycles, together};
 
 /// A way to compute one product.
 #[derive(Clone, Copy, Debug, PartialEq)]

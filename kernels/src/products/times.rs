@@ -148,9 +148,9 @@ pub(crate) fn clock(share: f64) -> f64 {
 
 /// Rows outside of a matrix that TMA fills with zeros in a microsecond, on all multiprocessors together: the most that recorded times show, 16, 8 and 6 a cycle, and 8 by clusters. L2 gives some 50, so that tiles of which little is
 /// inside take several times as long as their products and loads.
-const FILLED_BY_FEW: f64 = 26.8e3;
+pub(crate) const FILLED_BY_FEW: f64 = 26.8e3;
 const FILLED_BY_WAVE: f64 = 13.4e3;
-const FILLED_BY_MANY: f64 = 10.06e3;
+pub(crate) const FILLED_BY_MANY: f64 = 10.06e3;
 const FILLED_BY_CLUSTERS: f64 = 14e3;
 
 /// Rows outside of the operands of a product of M by N that its tiles load in all their steps. CTAs of a cluster share columns, and load none of a tile that is outside as a whole.

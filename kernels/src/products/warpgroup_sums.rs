@@ -14,7 +14,7 @@ pub(super) struct WarpgroupSums<S> {
 }
 
 impl<S: Numeric> WarpgroupSums<S> {
-    /// Before warps part: mbarriers are initialized.
+    /// In front of `warp_specialize`: it initializes mbarriers.
     #[track_caller]
     pub(super) fn new(groups: usize, parts: usize, columns: usize) -> Self {
         let count = groups * (parts - 1);

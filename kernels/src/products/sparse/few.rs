@@ -25,7 +25,7 @@ pub struct FewSparse {
     pub parts: usize,
     /// Columns of B.
     pub columns: usize,
-    /// Stages of the ring, of 128 bytes of B along K.
+    /// Stages of the ring, of 256 bytes of B along K.
     pub stages: usize,
 }
 

@@ -7,7 +7,7 @@ use super::layout::kept;
 use super::product::ManySparse;
 use super::tiles::{FEW, MANY, SparseTile};
 use crate::products::factor::{MULTIPROCESSORS, depth};
-use crate::products::plan::resident;
+use crate::products::plan::{FILLED_BY_FEW, FILLED_BY_MANY, resident};
 
 /// How a sparse product is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,10 +52,6 @@ const L2: f64 = 5.857e6;
 
 /// Of the bytes of B that CTAs of few columns load, those that L2 is asked for: CTAs of a GPC read the same ones at about the same time.
 const ASKED_OF_B: f64 = 0.428;
-
-/// Rows outside of matrices that TMA fills with zeros in a microsecond, as of dense products (`times.rs`).
-const FILLED_BY_MANY: f64 = 10.06e3;
-const FILLED_BY_FEW: f64 = 26.8e3;
 
 impl SparsePlan {
     /// The plan for operands of type `T` of this M, N, K, none of them 0, and results of so many bytes. Of B along N columns are whole blocks of TMA loads.
