@@ -86,10 +86,11 @@ impl AlternatingTile {
 
     /// Rows of X and of Y that a TMA load takes: those outside of a matrix are filled with zeros slower than others are loaded, and boxes that are outside as a whole need not be.
     pub fn boxes(self) -> [usize; 2] {
+        // CTAs of a cluster load as many boxes each.
         let of_columns = if self.columns.is_multiple_of(32) {
             self.columns / 4
-        } else if self.columns.is_multiple_of(24) {
-            self.columns / 3
+        } else if self.columns.is_multiple_of(24 * self.ctas) {
+            self.columns / (3 * self.ctas)
         } else {
             self.columns / 2
         };

@@ -20,9 +20,9 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
 
 /// Rings that wrap within a tile and tiles of one step, one tile and several a program, an odd number of them, pairs whose second tile is outside, edges of both dimensions.
 #[case(sizes(
-    m = [300, 2100, 300, 1000, 171, 330, 1163, 177, 260, 260, 1, 1400],
-    n = [264, 2056, 264, 520, 136, 1032, 1544, 136, 392, 392, 8, 1544],
-    k = [328, 72, 520, 136, 712, 72, 136, 392, 328, 520, 8, 64],
+    m = [300, 2100, 300, 1000, 171, 330, 1163, 177, 260, 260, 1, 1400, 293, 300, 180, 260],
+    n = [264, 2056, 264, 520, 136, 1032, 1544, 136, 392, 392, 8, 1544, 264, 168, 264, 360],
+    k = [328, 72, 520, 136, 712, 72, 136, 392, 328, 520, 8, 64, 392, 376, 360, 392],
     instance = [
         alternating(AlternatingTile::of([128, 6, 2])), alternating(AlternatingTile::of([128, 6, 2])),
         alternating(AlternatingTile::of([128, 6, 2]).by_pairs()),
@@ -33,7 +33,10 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
         alternating(AlternatingTile::of([176, 5, 1]).exchanged()), alternating(AlternatingTile::of([192, 4, 2])),
         alternating(AlternatingTile::of([192, 4, 2]).by_pairs()),
         alternating(AlternatingTile::of([168, 5, 1]).exchanged()),
-        alternating(AlternatingTile::of([128, 6, 2]).exchanged().by_pairs())
+        alternating(AlternatingTile::of([128, 6, 2]).exchanged().by_pairs()),
+        alternating(AlternatingTile::of([144, 5, 2]).exchanged()), alternating(AlternatingTile::of([160, 5, 1])),
+        alternating(AlternatingTile::of([176, 5, 1]).exchanged().by_pairs()),
+        alternating(AlternatingTile::of([176, 5, 1]).by_pairs())
     ]
 ))]
 fn product_in_turns_bf16(case: &mut Case) -> CaseResult {

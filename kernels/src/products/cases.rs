@@ -94,15 +94,16 @@ fn product_split_k_i8(case: &mut Case) -> CaseResult {
 
 /// A tile a program: rings that wrap and rings that are not filled, edges of both dimensions, and seven rows of tiles in four groups of two.
 #[case(sizes(
-    m = [64, 136, 65, 1, 200, 132, 129, 300, 128, 250, 136, 200, 200, 420],
-    n = [72, 264, 200, 65, 40, 72, 200, 136, 328, 200, 264, 72, 264, 440],
-    k = [1224, 776, 72, 520, 1096, 72, 712, 1, 520, 456, 392, 584, 456, 72],
+    m = [64, 136, 65, 1, 200, 132, 129, 300, 128, 250, 136, 200, 200, 420, 133, 197, 200, 250],
+    n = [72, 264, 200, 65, 40, 72, 200, 136, 328, 200, 264, 72, 264, 440, 264, 120, 104, 136],
+    k = [1224, 776, 72, 520, 1096, 72, 712, 1, 520, 456, 392, 584, 456, 72, 392, 520, 536, 456],
     instance = [
         wave([1, 64, 14]), wave([1, 128, 9]), wave([1, 192, 7]), wave([1, 256, 5]), wave([2, 32, 11]),
         wave([2, 64, 9]), wave([2, 96, 8]), wave([2, 128, 7]), wave([2, 160, 6]), wave([2, 192, 5]),
-        wave([2, 256, 4]), wave([3, 64, 7]), wave([3, 128, 5]), wave([1, 64, 14])
+        wave([2, 256, 4]), wave([3, 64, 7]), wave([3, 128, 5]), wave([1, 64, 14]), wave([2, 224, 4]),
+        wave([3, 80, 6]), wave([3, 96, 6]), wave([3, 112, 5])
     ],
-    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_one_wave_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
@@ -110,18 +111,19 @@ fn product_one_wave_bf16(case: &mut Case) -> CaseResult {
 
 /// Pairs of tiles, the last without rows or with some; rings that wrap, several tiles a pair.
 #[case(sizes(
-    m = [161, 200, 400, 300, 264, 200, 65, 136, 300, 140, 260, 129, 300, 200, 65, 300],
-    n = [200, 264, 520, 264, 200, 264, 72, 136, 104, 136, 200, 264, 264, 400, 264, 264],
-    k = [584, 520, 328, 200, 264, 72, 1224, 712, 72, 584, 330, 1, 328, 264, 328, 264],
+    m = [161, 200, 400, 300, 264, 200, 65, 136, 300, 140, 260, 129, 300, 200, 65, 300, 300, 261, 400],
+    n = [200, 264, 520, 264, 200, 264, 72, 136, 104, 136, 200, 264, 264, 400, 264, 264, 168, 216, 200],
+    k = [584, 520, 328, 200, 264, 72, 1224, 712, 72, 584, 330, 1, 328, 264, 328, 264, 392, 328, 264],
     instance = [
         split_exchanged_by_pairs([2, 160, 6]), split_by_pairs([1, 192, 7]),
         many_by_pairs([2, 64, 256, 4]), many_by_pairs([3, 64, 192, 3]), many_by_pairs([2, 128, 160, 3]),
         many_by_pairs([2, 64, 192, 4]), wave_by_pairs([1, 64, 14]), wave_by_pairs([1, 128, 9]),
         wave_by_pairs([2, 96, 8]), wave_by_pairs([2, 128, 7]), wave_by_pairs([2, 192, 5]),
         wave_by_pairs([2, 256, 4]), split_by_pairs([2, 128, 7]), split_by_pairs([2, 256, 4]),
-        split_by_pairs([1, 128, 9]), many_by_pairs([2, 64, 224, 4])
+        split_by_pairs([1, 128, 9]), many_by_pairs([2, 64, 224, 4]), many_by_pairs([2, 64, 160, 5]),
+        many_by_pairs([2, 64, 208, 4]), wave_by_pairs([3, 192, 3])
     ],
-    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_pairs_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
@@ -129,11 +131,14 @@ fn product_pairs_bf16(case: &mut Case) -> CaseResult {
 
 /// Tiles that divide what others do not; rings that wrap, several tiles of a program.
 #[case(sizes(
-    m = [260, 65, 520, 300],
-    n = [264, 104, 464, 500],
-    k = [328, 776, 328, 136],
-    instance = [many([2, 128, 192, 3]), wave([1, 96, 10]), many([2, 128, 152, 3]), many([2, 128, 152, 3])],
-    rivals = [0, 0, 0, 0]
+    m = [260, 65, 520, 300, 300],
+    n = [264, 104, 464, 500, 264],
+    k = [328, 776, 328, 136, 456],
+    instance = [
+        many([2, 128, 192, 3]), wave([1, 96, 10]), many([2, 128, 152, 3]), many([2, 128, 152, 3]),
+        many([2, 64, 144, 5])
+    ],
+    rivals = [0, 0, 0, 0, 0]
 ))]
 fn product_more_tiles_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)

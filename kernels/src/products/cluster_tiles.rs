@@ -86,8 +86,12 @@ impl ClusterTile {
     /// The same with as many of its stages as shared memory has room for, where elements of operands and of results have so many bytes.
     pub(crate) fn fitted(self, element_bytes: [usize; 2]) -> Self {
         let [rows, columns] = self.shape();
-        // What 16 columns become rows through, of sums of 4 bytes or of results of 16 bits, or parts that are sent and received, and mbarriers.
-        let bytes = if element_bytes == [2, 2] { 2 } else { 4 };
+        // What 16 columns become rows through, of sums of 4 bytes or in exchanged tiles of results of 16 bits, or parts that are sent and received, and mbarriers.
+        let bytes = if self.turned && element_bytes == [2, 2] {
+            2
+        } else {
+            4
+        };
         let others = match self.parts {
             1 => rows * 16 * bytes + 1024,
             parts => rows * (columns + parts * columns / adders(columns, parts)) * 4 + 1024,

@@ -6,6 +6,7 @@ use super::case_product::{Lies, Product};
 use super::cluster_tiles::ClusterTile;
 use super::epilogue::{Activation, Axis, Plain, Scales, Standard};
 use super::epilogue_cases::standard;
+use super::even_tiles;
 use super::factor::{Operand, ResultOf};
 use super::instances::INSTANCES;
 use super::need::Need;
@@ -128,6 +129,47 @@ fn product_clusters_of_64_rows_bf16(case: &mut Case) -> CaseResult {
 ))]
 fn product_clusters_of_more_rows_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)
+}
+
+/// The same of tiles that fit sizes which no other one does.
+#[case(sizes(
+    m = [24, 101, 229, 101, 229, 229, 200, 224, 504, 120, 128, 677, 72, 80],
+    n = [104, 56, 56, 112, 72, 144, 488, 488, 104, 456, 968, 72, 104, 104],
+    k = [1160, 1168, 1176, 1184, 1096, 848, 728, 672, 648, 656, 664, 608, 2008, 3800],
+    instance = [
+        cluster(ClusterTile::of([2, 2], [1, 16, 16]).exchanged()),
+        cluster(ClusterTile::of([2, 4], [1, 16, 16])),
+        cluster(ClusterTile::of([4, 1], [1, 32, 16])),
+        cluster(ClusterTile::of([2, 4], [1, 32, 16])),
+        cluster(ClusterTile::of([4, 2], [1, 48, 15])),
+        cluster(ClusterTile::of([4, 2], [1, 96, 11])),
+        cluster(ClusterTile::of([8, 1], [1, 128, 9]).exchanged()),
+        cluster(ClusterTile::of([8, 1], [1, 144, 8]).exchanged()),
+        cluster(ClusterTile::of([2, 4], [1, 144, 8]).exchanged()),
+        cluster(ClusterTile::of([4, 2], [2, 80, 8]).exchanged()),
+        cluster(ClusterTile::of([8, 1], [2, 80, 8]).exchanged()),
+        cluster(ClusterTile::of([4, 2], [3, 48, 7])),
+        cluster(ClusterTile::of([1, 2], [1, 48, 14]).exchanged().in_parts(4)),
+        cluster(ClusterTile::of([1, 1], [1, 48, 14]).exchanged().in_parts(8))
+    ]
+))]
+fn product_clusters_of_few_sizes_bf16(case: &mut Case) -> CaseResult {
+    product::<bf16, bf16>(case)
+}
+
+/// Tiles that no list has, some of those that divide a matrix evenly: rings that wrap, and the last CTAs of clusters with few rows and columns or none.
+#[case(sizes(
+    m = [280, 280, 330, 330, 100, 100, 90, 200, 17, 250],
+    n = [600, 600, 104, 104, 440, 440, 1000, 232, 264, 88],
+    k = [712, 520, 904, 72, 840, 584, 392, 1096, 776, 648],
+    tile = [3, 101, 40, 77, 12, 55, 31, 90, 20, 64]
+))]
+fn product_even_tiles_bf16(case: &mut Case) -> CaseResult {
+    let product = Product::<bf16, bf16>::new(case, Lies::ALONG_K);
+    let need = product.need();
+    let plans: Vec<Plan> = even_tiles::plans(&need).collect();
+    let plan = plans[case.size("tile") % plans.len()];
+    product.compute(case, (&plan, &[]), Plain, |_, _, sum| sum)
 }
 
 /// Clusters that divide K besides: parts of one step and of several, and parts without steps; then one that does not.

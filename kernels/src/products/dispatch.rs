@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::{Device, Tuned};
 
+use super::even_tiles;
 use super::instances::{INSTANCES, Instance};
 use super::nearby::{Near, is_confirmed_elsewhere, nearby};
 use super::need::Need;
@@ -260,7 +261,8 @@ fn entry_of(tuned: &Tuned) -> Option<(Class, [usize; 3], Instance)> {
     let is_along = |name: &str| size(name) == Some(1);
     let sizes = [size("m")?, size("n")?, size("k")?];
     let mut instances = INSTANCES.into_iter();
-    let instance = instances.find(|instance| instance.to_string() == tuned.candidate)?;
+    let listed = instances.find(|instance| instance.to_string() == tuned.candidate);
+    let instance = listed.or_else(|| even_tiles::named(&tuned.candidate, sizes))?;
     let class = Class {
         element_bytes,
         is_mn_major: [is_along("along_m"), is_along("along_n")],

@@ -38,6 +38,7 @@ mod epilogue_arguments;
 #[cfg(not(test))]
 mod epilogue_cases;
 mod error;
+mod even_tiles;
 pub(crate) mod factor;
 pub mod few_tiles;
 pub(crate) mod finished;
@@ -71,6 +72,7 @@ mod raster;
 pub mod repack;
 #[cfg(not(test))]
 mod repack_cases;
+mod residual;
 pub(crate) mod ring;
 mod same_lines;
 mod settled;

@@ -5,6 +5,7 @@ use std::fmt;
 use super::alternating::AlternatingTile;
 use super::dense::ManyTile;
 use super::division::Division;
+use super::even_tiles;
 use super::factor::INSTRUCTION_ROWS;
 pub use super::factor::MULTIPROCESSORS;
 use super::few_tiles::FewTile;
@@ -13,6 +14,7 @@ use super::loose_times::{any_microseconds, copied_microseconds, copy_microsecond
 use super::need::Need;
 use super::precise::PreciseTile;
 use super::raster;
+use super::residual;
 use super::same_lines;
 use super::split_k::SplitTile;
 pub(crate) use super::times::{
@@ -38,16 +40,15 @@ impl Plan {
     /// The plan of an instance, which is fitted to what is needed.
     pub fn of(instance: Instance, need: &Need) -> Plan {
         let plan = same_lines::beside_others(Plan::of_maps(instance, need), need);
-        match instance {
-            Instance::Any(_) | Instance::Copied(_) => plan,
-            _ => {
-                let copies = copy_microseconds(instance.stores_by_tma(), need);
-                Plan {
-                    microseconds: plan.microseconds + copies,
-                    ..plan
-                }
-            }
-        }
+        let copies = match instance {
+            Instance::Any(_) | Instance::Copied(_) => 0.0,
+            _ => copy_microseconds(instance.stores_by_tma(), need),
+        };
+        let plan = Plan {
+            microseconds: plan.microseconds + copies,
+            ..plan
+        };
+        residual::corrected(plan, need)
     }
 
     /// The same without the time of copies, and of lines that several CTAs ask for.
@@ -123,7 +124,8 @@ impl Plan {
             }
         };
         let best = Plan::every(need).reduce(better);
-        best.expect("tiles of 128 x 256 take operands of any order")
+        let listed = best.expect("tiles of 128 x 256 take operands of any order");
+        even_tiles::faster_than(&listed, need).unwrap_or(listed)
     }
 
     fn every(need: &Need) -> impl Iterator<Item = Plan> {
@@ -327,7 +329,10 @@ mod tests {
             "192x80 by clusters of 4x2, A and B exchanged, 96 CTAs",
         );
         check([156, 10216, 2760], "192x80 by clusters of 4x2");
-        check([204, 3984, 7856], "64x144 by clusters of 4x2, 112 CTAs");
+        check(
+            [848, 992, 5920],
+            "64x128 by clusters of 8x1, A and B exchanged",
+        );
         check([108, 5128, 3464], "64x96 by clusters of 2x4, 112 CTAs");
         check(
             [80, 4864, 2560],
@@ -335,12 +340,18 @@ mod tests {
         );
         check([1701, 296, 1328], "64x80 by clusters of 2x4, 112 CTAs");
         check([5920, 88, 712], "64x96 by clusters of 4x1");
-        check(
-            [3073, 48, 3368],
-            "64x64 by clusters of 1x8, A and B exchanged",
-        );
+        check([3073, 48, 3368], "64x32 by clusters of 4x2, 104 CTAs");
         check([320, 1088, 6400], "64x48 by clusters of 1x8, 120 CTAs");
-        check([143, 248, 1128], "64x32 by 4 CTAs along K");
+        // What two of 80 rows, or three of 136, waste least of.
+        check(
+            [76, 14032, 408],
+            "128x80 by clusters of 8x1, A and B exchanged, 112 CTAs",
+        );
+        check(
+            [4352, 1024, 1472],
+            "128x144 in turns, A and B exchanged, 124 CTAs",
+        );
+        check([143, 248, 1128], "64x16 by clusters of 2x4, 64 CTAs");
         check(
             [234, 672, 8856],
             "64x96 by clusters of 2x1 and 4 along K, 112 CTAs",

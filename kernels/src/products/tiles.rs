@@ -12,10 +12,13 @@ use super::split_k::SplitTile;
 
 /// Tiles of `dense`: warpgroups, rows of each, columns, stages. Of 256x152, 3000 x 5000 is three whole waves of 132; of 256x192 one wave holds what is two of smaller ones: 1163 x 4624 is 125 of it; two
 /// waves of 1472 x 4864 are all of 132 tiles of 128x224.
-pub(super) const MANY: [ManyTile; 14] = [
+pub(super) const MANY: [ManyTile; 17] = [
     ManyTile::of([2, 64, 128, 6]),
+    ManyTile::of([2, 64, 144, 5]),
+    ManyTile::of([2, 64, 160, 5]).by_pairs(),
     ManyTile::of([2, 64, 192, 4]),
     ManyTile::of([2, 64, 192, 4]).by_pairs(),
+    ManyTile::of([2, 64, 208, 4]).by_pairs(),
     ManyTile::of([2, 64, 224, 4]),
     ManyTile::of([2, 64, 224, 4]).by_pairs(),
     ManyTile::of([2, 64, 256, 4]),
@@ -30,21 +33,25 @@ pub(super) const MANY: [ManyTile; 14] = [
 ];
 
 /// Tiles of `alternating`: columns, stages, buffers of results. Exchanged they are for M that multiples of 8 divide better than those of 64, 128x168 for 1163 rows, whose seven tiles waste 1 %.
-pub(super) const ALTERNATING: [AlternatingTile; 10] = [
+pub(super) const ALTERNATING: [AlternatingTile; 14] = [
     AlternatingTile::of([128, 6, 2]),
     AlternatingTile::of([128, 6, 2]).by_pairs(),
     AlternatingTile::of([128, 6, 2]).exchanged(),
     AlternatingTile::of([128, 6, 2]).exchanged().by_pairs(),
+    AlternatingTile::of([144, 5, 2]).exchanged(),
+    AlternatingTile::of([160, 5, 1]),
     AlternatingTile::of([160, 5, 1]).exchanged(),
     AlternatingTile::of([160, 5, 1]).exchanged().by_pairs(),
     AlternatingTile::of([168, 5, 1]).exchanged(),
+    AlternatingTile::of([176, 5, 1]).by_pairs(),
     AlternatingTile::of([176, 5, 1]).exchanged(),
+    AlternatingTile::of([176, 5, 1]).exchanged().by_pairs(),
     AlternatingTile::of([192, 4, 2]),
     AlternatingTile::of([192, 4, 2]).by_pairs(),
 ];
 
 /// Tiles of `one_wave`: warpgroups of 64 rows, columns, stages. 64x96 is for few rows by some 12000 columns.
-pub(super) const WAVE: [ManyTile; 20] = [
+pub(super) const WAVE: [ManyTile; 25] = [
     wave([1, 64, 14]),
     wave([1, 64, 14]).by_pairs(),
     wave([1, 96, 10]),
@@ -61,10 +68,15 @@ pub(super) const WAVE: [ManyTile; 20] = [
     wave([2, 160, 6]),
     wave([2, 192, 5]),
     wave([2, 192, 5]).by_pairs(),
+    wave([2, 224, 4]),
     wave([2, 256, 4]),
     wave([2, 256, 4]).by_pairs(),
     wave([3, 64, 7]),
+    wave([3, 80, 6]),
+    wave([3, 96, 6]),
+    wave([3, 112, 5]),
     wave([3, 128, 5]),
+    wave([3, 192, 3]).by_pairs(),
 ];
 
 /// Tiles of `few_tiles`, each by a CTA and by clusters of 2, 4 and 8 that share the steps along K: warpgroups, columns, stages. Beside what a cluster sends, 128x128 has room for three.
@@ -106,12 +118,19 @@ pub(super) const SPLIT: [SplitTile; 19] = [
 
 /// Tiles of `cluster_tiles`: tiles of a cluster along rows and columns; warpgroups, columns, stages. Of some 500 that fit they are those that gain most over 135 shapes by what was timed on an H200, one after the other
 /// (`bench/results/products.md`); those in parts are for few tiles of few rows with long K, 128x160 for N of 257 to 320 and thousands of rows.
-pub(super) const CLUSTER: [ClusterTile; 66] = [
+pub(super) const CLUSTER: [ClusterTile; 80] = [
+    ClusterTile::of([2, 2], [1, 16, 16]).exchanged(),
+    ClusterTile::of([2, 4], [1, 16, 16]),
+    ClusterTile::of([4, 1], [1, 32, 16]),
+    ClusterTile::of([2, 4], [1, 32, 16]),
     ClusterTile::of([4, 1], [1, 32, 12]).in_parts(2),
     ClusterTile::of([1, 8], [1, 48, 15]),
     ClusterTile::of([2, 2], [1, 48, 15]).exchanged(),
     ClusterTile::of([4, 1], [1, 48, 15]).exchanged(),
     ClusterTile::of([4, 2], [1, 48, 15]).exchanged(),
+    ClusterTile::of([4, 2], [1, 48, 15]),
+    ClusterTile::of([1, 2], [1, 48, 14]).exchanged().in_parts(4),
+    ClusterTile::of([1, 1], [1, 48, 14]).exchanged().in_parts(8),
     ClusterTile::of([1, 1], [1, 64, 13]).exchanged(),
     ClusterTile::of([2, 1], [1, 64, 13]).exchanged(),
     ClusterTile::of([1, 8], [1, 64, 13]).exchanged(),
@@ -129,6 +148,7 @@ pub(super) const CLUSTER: [ClusterTile; 66] = [
     ClusterTile::of([2, 4], [1, 96, 11]),
     ClusterTile::of([2, 4], [1, 96, 11]).exchanged(),
     ClusterTile::of([4, 2], [1, 96, 11]).exchanged(),
+    ClusterTile::of([4, 2], [1, 96, 11]),
     ClusterTile::of([2, 1], [1, 96, 8]).in_parts(4),
     ClusterTile::of([2, 1], [1, 96, 8]).exchanged().in_parts(4),
     ClusterTile::of([1, 4], [1, 112, 10]),
@@ -137,10 +157,13 @@ pub(super) const CLUSTER: [ClusterTile; 66] = [
     ClusterTile::of([2, 4], [1, 112, 10]).exchanged(),
     ClusterTile::of([2, 2], [1, 112, 7]).exchanged().in_parts(2),
     ClusterTile::of([1, 1], [1, 112, 7]).exchanged().in_parts(8),
+    ClusterTile::of([8, 1], [1, 128, 9]).exchanged(),
     ClusterTile::of([2, 2], [1, 144, 8]),
     ClusterTile::of([2, 4], [1, 144, 8]),
     ClusterTile::of([4, 2], [1, 144, 8]),
     ClusterTile::of([4, 2], [1, 144, 8]).exchanged(),
+    ClusterTile::of([8, 1], [1, 144, 8]).exchanged(),
+    ClusterTile::of([2, 4], [1, 144, 8]).exchanged(),
     ClusterTile::of([4, 1], [2, 32, 11]).exchanged(),
     ClusterTile::of([4, 1], [2, 48, 10]).exchanged(),
     ClusterTile::of([1, 1], [2, 64, 9]).exchanged(),
@@ -150,6 +173,8 @@ pub(super) const CLUSTER: [ClusterTile; 66] = [
     ClusterTile::of([1, 4], [2, 80, 8]),
     ClusterTile::of([2, 2], [2, 80, 8]),
     ClusterTile::of([2, 4], [2, 80, 8]),
+    ClusterTile::of([8, 1], [2, 80, 8]).exchanged(),
+    ClusterTile::of([4, 2], [2, 80, 8]).exchanged(),
     ClusterTile::of([2, 4], [2, 112, 7]),
     ClusterTile::of([1, 4], [2, 112, 7]).exchanged(),
     ClusterTile::of([4, 2], [2, 112, 7]).exchanged(),
@@ -161,6 +186,7 @@ pub(super) const CLUSTER: [ClusterTile; 66] = [
     ClusterTile::of([1, 4], [3, 32, 7]).exchanged(),
     ClusterTile::of([1, 2], [3, 48, 7]).exchanged(),
     ClusterTile::of([2, 4], [3, 48, 7]).exchanged(),
+    ClusterTile::of([4, 2], [3, 48, 7]),
     ClusterTile::of([1, 2], [3, 80, 6]).exchanged(),
     ClusterTile::of([1, 4], [3, 80, 6]).exchanged(),
     ClusterTile::of([2, 2], [3, 80, 6]).exchanged(),

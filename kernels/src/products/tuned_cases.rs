@@ -5,13 +5,14 @@ use tilekit::prelude::*;
 
 use super::case_product::{Lies, Product};
 use super::epilogue::Plain;
+use super::even_tiles;
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
 use super::instances::{INSTANCES, Instance};
 use super::need::Need;
 use super::plan::Plan;
 
-/// Every instance, of which those are legal that can compute what is needed; the model is that of the plan.
+/// Every instance and the tiles of no list that the model says are faster, of which those are legal that can compute what is needed; the model is that of the plan.
 fn space(need: Need) -> Space<Instance> {
     let able = move |instance: &Instance| Plan::able(*instance, &need);
     let legal = move |instance: &Instance| match able(instance) {
@@ -21,7 +22,8 @@ fn space(need: Need) -> Space<Instance> {
         )),
     };
     let predict = move |instance: &Instance| able(instance).map_or(0.0, |plan| plan.microseconds);
-    Space::of(INSTANCES).legal(legal).predict(predict)
+    let candidates = INSTANCES.into_iter().chain(even_tiles::worth_tuning(&need));
+    Space::of(candidates).legal(legal).predict(predict)
 }
 
 fn tuned<T: Operand, O: ResultOf<T>>(case: &mut Case, lies: Lies) -> CaseResult {
