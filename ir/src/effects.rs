@@ -48,7 +48,8 @@ pub struct Effects {
     pub writes: Spaces,
     /// Something else that must happen exactly once and in order: a print, an assertion, inline PTX with effects.
     pub is_ordered: bool,
-    /// Must not run where the author did not ask for it, even if its result is not used: a load behind a branch.
+    /// Must not run where the author did not ask for it, even if its result is not used: a load behind a branch, or what is at an
+    /// index that is in range there alone.
     pub is_guarded: bool,
     /// A CTA barrier: what the threads did to memory before is ordered before what they do after.
     pub is_barrier: bool,
@@ -83,9 +84,13 @@ impl Effects {
         is_unique: false,
     };
 
-    /// Only the results matter.
+    /// Only the results matter. If it is guarded, it still runs nowhere but where the author asked for it.
     pub fn is_pure(self) -> bool {
-        self == Effects::PURE
+        let open = Effects {
+            is_guarded: false,
+            ..self
+        };
+        open == Effects::PURE
     }
 
     /// May it be dropped when its results are unused?

@@ -7,7 +7,7 @@ use ptx::{Bound, Inst, Module, Stats, Stmt};
 fn check(lines: &str) -> Vec<Stmt> {
     let text = format!(
         ".version 8.0\n.target sm_90a\n.address_size 64\n\n.visible .entry k()\n{{\n\
-         \t.reg .pred %p<1>;\n\t.reg .b32 %r<1>;\n{lines}\tret;\n}}\n"
+         \t.reg .pred %p<1>;\n\t.reg .b32 %r<1>;\n\t.reg .b64 %rd<1>;\n{lines}\tret;\n}}\n"
     );
     let module = Module::parse(&text).expect("a module");
     assert_eq!(module.check(), []);
@@ -33,6 +33,7 @@ fn bounds_read_back_with_their_guards() {
     assert_eq!(first.what, "a < b: c");
     let (guard, second) = bound(&found[1]);
     assert_eq!((guard, second.plus, second.limit), (Some(true), -1, 7));
+    check("\t// bound %rd0 < 4: an index of 64 bits\n");
 }
 
 #[test]

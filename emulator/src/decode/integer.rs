@@ -202,8 +202,13 @@ impl Decoder<'_> {
 impl Visit<Bound> for Decoder<'_> {
     /// An index and the number that it must stay below.
     fn visit(&mut self, i: &Bound) -> Decoded {
-        let slot = self.source(Operand::Reg(i.index), Type::U32)?;
+        let ty = match self.register(i.index)? {
+            (File::Double, _) => Type::U64,
+            _ => Type::U32,
+        };
+        let slot = self.source(Operand::Reg(i.index), ty)?;
         self.push(Op::CheckBound(Box::new(IndexBound {
+            file: Self::file(ty),
             slot,
             plus: i.plus,
             limit: i.limit,

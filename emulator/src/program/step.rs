@@ -148,7 +148,8 @@ pub(crate) enum Op {
 /// An index that must be small enough.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexBound {
-    /// Slot of a 32-bit register.
+    /// Where the register is: among those of 32 or of 64 bits.
+    pub(crate) file: File,
     pub(crate) slot: u32,
     /// What is added to it.
     pub(crate) plus: i32,

@@ -10,7 +10,7 @@ use super::{LayoutRule, OpRules, Scratch, Types};
 use crate::OpError;
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
-use crate::{Func, Type};
+use crate::{Effects, Func, Type};
 use diag::Code;
 
 define_op! {
@@ -85,6 +85,13 @@ impl OpRules for Gather {
         let axis = self.axis as usize;
         super::split::alike_but(func, "gather", (self.source, self.indices), axis)?;
         Ok(smallvec![func.ty(self.indices).with_elem(s.elem)])
+    }
+    /// An index may be in range only where the author looks something up.
+    fn effects(&self) -> Effects {
+        Effects {
+            is_guarded: true,
+            ..Effects::PURE
+        }
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Gather

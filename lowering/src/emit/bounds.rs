@@ -63,6 +63,23 @@ impl Emitter<'_> {
         self.state_below((index, 0), limit, (&what, view), guard);
     }
 
+    /// States that an index along a dimension of a tensor lies inside of it. Else a shuffle finds another element, and a read of the
+    /// source in shared memory what another op has left there.
+    pub(super) fn state_element(&mut self, index: Reg, (source, axis): (Value, usize)) {
+        if !self.locations.is_on() {
+            return;
+        }
+        let source = self.tensor(source);
+        let (shape, elem) = (&source.shape, source.elem);
+        let bound = Bound {
+            index,
+            plus: 0,
+            limit: shape[axis],
+            what: format!("dimension {axis} of a tensor of {shape} of {elem}"),
+        };
+        self.code.push_guarded(None, bound);
+    }
+
     /// States that a copy takes no more elements than the view has, where `guard` holds.
     pub(super) fn state_count(&mut self, count: Value, view: Value, guard: Option<Predicate>) {
         let (index, plus) = match self.scalar(count) {

@@ -39,7 +39,8 @@ impl Lower for Gather {
         }
         let mut found = vec![Element::int(0); plan.indices.registers()];
         for register in (0..found.len()).filter(|&r| plan.indices.is_own(r)) {
-            let index = cx.code.index_word(indices[register], index_elem);
+            let (index, full) = cx.code.index_word(indices[register], index_elem);
+            cx.state_element(full, (self.source, plan.axis));
             found[register] = match &way.lookup {
                 Some(lookup) => plan.look_up(lookup, register, index, cx),
                 None => plan.read(self, register, index, cx),
@@ -185,13 +186,15 @@ impl Plan {
 }
 
 impl Code {
-    /// An index in a register of 32 bits.
-    pub(super) fn index_word(&mut self, index: Element, elem: Elem) -> Reg {
+    /// An index in a register of 32 bits, and in one of its own width, whose upper half a bound must see too.
+    pub(super) fn index_word(&mut self, index: Element, elem: Elem) -> (Reg, Reg) {
         if elem.bits() == 64 {
-            let word = self.operand(index, elem);
-            return self.convert(Type::U32, Type::U64, None, word);
+            let full = self.operand(index, elem);
+            let word = self.convert(Type::U32, Type::U64, None, full);
+            return (word, full.reg().unwrap_or(word));
         }
-        self.whole(index, elem)
+        let word = self.whole(index, elem);
+        (word, word)
     }
 
     /// An address moved by what a register holds.

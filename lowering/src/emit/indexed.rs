@@ -151,8 +151,8 @@ impl Emitter<'_> {
         if let Some(index) = index.as_int() {
             offset.add_bits_of(index as u32, &along);
         } else {
-            let index = self.code.index_word(index, elem);
-            self.state_index(index, (viewed, axis), turn.guard);
+            let (index, full) = self.code.index_word(index, elem);
+            self.state_index(full, (viewed, axis), turn.guard);
             offset.add_part(Number::Held(index), &along);
         }
         let address = self.moved(view, &offset);

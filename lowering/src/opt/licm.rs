@@ -194,6 +194,25 @@ mod tests {
     }
 
     #[test]
+    fn a_gather_stays_in_a_loop_that_may_not_run() {
+        let text = "
+            #blocked = Blocked([1], [32], [1], [0])
+            kernel @k(%x: ptr<i32>, %n: i32) warps(1) stage(resolved) {
+              %zero = constant {value=0} : i32
+              %one = constant {value=1} : i32
+              %v = arange {start=0, end=32} : tensor<32xi32, #blocked>
+              %at = splat %n : tensor<32xi32, #blocked>
+              for %zero, %n, %one, [] (%i: i32) {
+                %r = gather %v, %at {axis=0} : tensor<32xi32, #blocked>
+                print [%r] {prefix=\"r\"}
+                yield []
+              }
+              return
+            }";
+        check("hoist-invariant", text, text);
+    }
+
+    #[test]
     fn reductions_leave_with_their_region() {
         check(
             "hoist-invariant",

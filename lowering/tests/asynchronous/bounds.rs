@@ -85,6 +85,25 @@ fn by_indices(out: Ptr<i32>, gathered: i32, scattered: i32, added: i32, count: i
         .store(found + tile.load(row()) + before.load(row()) + after.load(row()));
 }
 
+/// Looks elements up in a vector that one warp holds, by shuffles.
+#[kernel(warps = 1)]
+fn looked_up(out: Ptr<i32>, shift: i32, rounds: i32) {
+    let at = arange(0..32, row());
+    let mut sum = at;
+    for _ in range(0, rounds) {
+        sum += (at * 5).gather((at & 15) + shift, 0);
+    }
+    out.at(at).store(sum);
+}
+
+/// The same in one that a CTA holds, through shared memory, by indices of 64 bits.
+#[kernel(warps = 4)]
+fn looked_up_in_cta(out: Ptr<i32>, shift: i64) {
+    let at = arange(0..128, Blocked::new([1], [32], [4], [0]));
+    let found = (at * 5).gather((127 - at).cast::<i64>() + shift, 0);
+    out.at(at).store(found);
+}
+
 #[track_caller]
 fn check(said: &str, parts: &[&str]) {
     for part in parts {
@@ -162,6 +181,44 @@ fn a_computed_index_is_named_as_one_of_buffers_is() {
         let line = format!("asynchronous/bounds.rs:{}:", line.unwrap() + 1);
         let what = "outside 0..64: dimension 0 of [64] of i32 in shared memory, allocated at";
         check(&said, &[index, what, &line]);
+    }
+}
+
+#[test]
+fn an_index_into_a_tensor_is_named_too() {
+    let given = |shift, rounds| {
+        [
+            buffer(&[0_i32; 32]),
+            Argument::Int(shift),
+            Argument::Int(rounds),
+        ]
+    };
+    let after = run(looked_up, [1; 3], &given(16, 1));
+    assert_eq!(numbers::<i32>(&after[0])[5], 5 + 5 * 21);
+    // A loop without iterations looks nothing up.
+    run(looked_up, [1; 3], &given(17, 0));
+    for (shift, index) in [(17, "index 32"), (-1, "index -1")] {
+        let said = fault(looked_up, [1; 3], &given(shift, 1));
+        let what = "outside 0..32: dimension 0 of a tensor of [32] of i32";
+        check(&said, &[index, what, "asynchronous/bounds.rs:"]);
+    }
+}
+
+#[test]
+fn an_index_of_64_bits_counts_whole() {
+    let given = |shift| [buffer(&[0_i32; 128]), Argument::Long(shift)];
+    let after = run(looked_up_in_cta, [1; 3], &given(0));
+    assert_eq!(numbers::<i32>(&after[0])[100], 5 * 27);
+    for (shift, index) in [
+        (1, "index 128"),
+        (-1, "index -1"),
+        (1 << 32, "index 4294967"),
+    ] {
+        let said = fault(looked_up_in_cta, [1; 3], &given(shift));
+        check(
+            &said,
+            &[index, "outside 0..128: dimension 0 of a tensor of [128]"],
+        );
     }
 }
 

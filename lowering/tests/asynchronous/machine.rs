@@ -17,6 +17,8 @@ pub(crate) enum Argument {
     Buffer(Vec<u8>),
     /// A number.
     Int(i32),
+    /// A number of 64 bits.
+    Long(i64),
     /// A tensor with these bytes and dimensions, the slowest first, through a tensor map.
     Tensor(Vec<u8>, Vec<u64>),
     /// The same for im2col, with the corners of the box of pixels.
@@ -122,6 +124,7 @@ impl Ready {
             let (align, data) = match argument {
                 Argument::Buffer(data) => (8, place(data, &mut buffers).to_le_bytes().to_vec()),
                 Argument::Int(number) => (4, number.to_le_bytes().to_vec()),
+                Argument::Long(number) => (8, number.to_le_bytes().to_vec()),
                 Argument::Tensor(data, dims) => {
                     let address = place(data, &mut buffers);
                     (64, map(ty, address, dims, None))

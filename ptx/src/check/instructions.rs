@@ -1,7 +1,7 @@
 //! What is checked of instructions that need a line or less; the others stand with their family.
 
 use super::context::Checker;
-use super::legal::Need::Exact;
+use super::legal::Need::{AtLeast, Exact};
 use crate::inst::{
     ActiveMask, ApplyPriority, BarWarpSync, Bound, Bra, Brkpt, BulkCommitGroup, BulkPrefetch,
     BulkWaitGroup, CpAsyncCommitGroup, CpAsyncMbarrierArrive, CpAsyncWaitAll, CpAsyncWaitGroup,
@@ -35,7 +35,7 @@ checks! {
         c.result("dst", i.dst, Exact(Type::U64));
         c.value("a", &i.a, Exact(Type::U64));
     };
-    Bound: |c, i| c.reg("index", i.index, Exact(Type::B32));
+    Bound: |c, i| c.reg("index", i.index, AtLeast(Type::B32));
     Movmatrix: |c, i| {
         c.reg("dst", i.dst, Exact(Type::B32));
         c.reg("src", i.src, Exact(Type::B32));

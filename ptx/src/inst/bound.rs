@@ -12,7 +12,7 @@ use crate::spelling::Modifiers;
 /// hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// A 32-bit register.
+    /// A register of 32 or 64 bits.
     pub index: Reg,
     /// What is added to it.
     pub plus: i32,

@@ -424,15 +424,18 @@ fn read_clock(scene: &mut Scene<'_>, file: File, slot: u32, (special, clock): (S
 
 /// The index in every lane, unsigned, must be below the limit.
 fn check_bound(scene: &Scene<'_>, bound: &IndexBound) -> Stepped {
-    let cells = &scene.warp.regs.words[bound.slot as usize].0;
-    let index = |lane: usize| cells[lane].wrapping_add_signed(bound.plus);
+    let (regs, slot) = (&scene.warp.regs, bound.slot as usize);
+    let index = |lane: usize| match bound.file {
+        File::Double => regs.doubles[slot].0[lane].wrapping_add_signed(bound.plus.into()) as i64,
+        _ => i64::from(regs.words[slot].0[lane].wrapping_add_signed(bound.plus) as i32),
+    };
     let lanes = lanes_of(scene.mask)
-        .filter(|&lane| index(lane) >= bound.limit)
+        .filter(|&lane| !(0..i64::from(bound.limit)).contains(&index(lane)))
         .fold(0u32, |lanes, lane| lanes | 1 << lane);
     if lanes == 0 {
         return Ok(());
     }
-    let first = index(lanes.trailing_zeros() as usize) as i32;
+    let first = index(lanes.trailing_zeros() as usize);
     let message = format!(
         "index {first} is outside 0..{}: {}",
         bound.limit, bound.what

@@ -36,7 +36,7 @@ impl Lower for Histogram {
         let values = cx.elements(self.operand);
         let base = cx.shared_place(self.scratch.start, Operand::Int(0));
         for turn in cx.turns(self.operand, self.mask.expand()) {
-            let value = cx.code.index_word(values[turn.register], elem);
+            let value = cx.code.whole(values[turn.register], elem);
             // Numbers below zero are beyond the last bin as well.
             let is_counted = cx.code.setp(Compare::Lt, Type::U32, value, bins);
             let is_counted = match turn.guard {
