@@ -117,6 +117,25 @@ fn a_wait_for_a_phase_that_cannot_complete_is_a_deadlock() {
     );
 }
 
+#[test]
+fn the_help_of_a_deadlock_is_about_the_mbarrier_that_lacks_some_of_its_arrivals() {
+    // Warp 0 waits for warp 1, which waits for a second arrival at an mbarrier of its own.
+    let body = "add.u32 %r4, %r2, 8;
+        @%p1 mbarrier.init.shared::cta.b64 [%r4], 2; bar.sync 0;
+        setp.eq.u32 %p3, %r1, 32;
+        @%p3 mbarrier.arrive.shared::cta.b64 _, [%r4];
+        setp.ge.u32 %p3, %r1, 32;
+        @%p3 bra $later;";
+    let later = WAIT.replace("$wait", "$own").replace("%r2", "%r4");
+    let arrive = "mbarrier.arrive.shared::cta.b64 _, [%r2];";
+    let body = format!("{body} {WAIT} ret; $later: {later} {arrive}");
+    let body = with_mbarrier(32, &body).replace("bar[8]", "bar[16]");
+    let fault = Kernel::new(&body).threads(64).fault();
+    assert_eq!(fault.kind, FaultKind::Deadlock);
+    let help = "a thread that is counted does not arrive, or the mbarrier is initialised with too high a count";
+    assert_eq!(fault.help, Some(help.into()));
+}
+
 const BULK: &str = "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;
     @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%in0], 128, [%r2];";
 

@@ -181,10 +181,7 @@ fn missing(mbarrier: &Mbarrier) -> String {
 fn help(cluster: &Cluster) -> &'static str {
     let warps = cluster.ctas.iter().flat_map(|cta| &cta.warps);
     let mut waits = warps.flat_map(|warp| &warp.paths).map(|path| path.wait);
-    let first = waits
-        .clone()
-        .find(|wait| matches!(wait, Wait::Mbarrier(..)));
-    match first.or_else(|| waits.next()) {
+    match mbarrier_to_blame(cluster, waits.clone()).or_else(|| waits.next()) {
         Some(Wait::Mbarrier(id, _)) => find(cluster, id).map_or(NO_MBARRIER, phase_help),
         Some(Wait::Cluster) => {
             "every thread of every CTA of the cluster must arrive at the cluster barrier, and all equally often"
@@ -204,6 +201,22 @@ fn help(cluster: &Cluster) -> &'static str {
 const NO_MBARRIER: &str =
     "invalidate an mbarrier (`invalidate`) after every waiter has observed its last phase";
 
+/// Of the waits for mbarriers one whose phase lacks some of its arrivals or bytes and not all: a phase to which nothing has come may wait for
+/// a thread that waits itself.
+fn mbarrier_to_blame(cluster: &Cluster, waits: impl Iterator<Item = Wait>) -> Option<Wait> {
+    let of_mbarriers = waits.filter_map(|wait| match wait {
+        Wait::Mbarrier(id, _) => Some((wait, find(cluster, id).is_some_and(has_nothing))),
+        _ => None,
+    });
+    let first = of_mbarriers.min_by_key(|(_, has_nothing)| *has_nothing);
+    first.map(|(wait, _)| wait)
+}
+
+/// Has no thread arrived in the current phase, and no byte before it was expected?
+fn has_nothing(mbarrier: &Mbarrier) -> bool {
+    mbarrier.pending == mbarrier.count && mbarrier.bytes >= 0
+}
+
 fn phase_help(mbarrier: &Mbarrier) -> &'static str {
     match (mbarrier.pending, mbarrier.bytes) {
         (_, ..0) => "expect the bytes of all copies that complete on it (`expect`)",
@@ -215,7 +228,7 @@ fn phase_help(mbarrier: &Mbarrier) -> &'static str {
         }
         _ => {
             "no thread has arrived in this phase: the wait is for the wrong parity (an mbarrier starts in phase 0, and the parity flips with \
-             each phase), or the threads that should arrive wait themselves"
+             each phase), or the threads that should arrive wait themselves or have exited"
         }
     }
 }
