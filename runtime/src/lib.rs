@@ -167,7 +167,7 @@ mod book {
     }
     pages!(
         first_kernel control_flow layouts masks math reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
-        clusters library launches several_gpus exporting cases tuning inspecting slow debugging emulator mutation errors coming_from persistent choosing_layouts
+        clusters library memory_model launches several_gpus exporting cases tuning inspecting slow debugging emulator mutation errors coming_from persistent choosing_layouts
         tutorial_intro tutorial_layouts tutorial_async_copy tutorial_tma tutorial_wgmma tutorial_warp_specialization
         tutorial_convolution tutorial_clusters
     );

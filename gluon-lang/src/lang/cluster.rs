@@ -1,4 +1,4 @@
-//! Clusters of CTAs, their shared memory, and launches that overlap.
+//! Barriers of CTAs and of clusters of CTAs, shared memory of other CTAs, and launches that overlap.
 
 use super::mix::ScalarOperand;
 use super::trace::{self, Grid, Raw, here};
@@ -38,6 +38,23 @@ pub fn cluster_size() -> usize {
 #[track_caller]
 pub fn is_cooperative() -> bool {
     trace::is_cooperative(here())
+}
+
+/// All threads of the CTA synchronize, within a partition of [`warp_specialize`](super::warp_specialize) all threads of the partition (PTX ISA
+/// 9.7.13.1, `bar.sync`). Accesses of any of them before it, to global and to shared memory, are visible to all of them after it.
+///
+/// It is for exchanges through global memory: the compiler inserts a barrier where threads exchange data through shared memory, and orders no
+/// accesses to global memory.
+///
+/// ```text
+/// workspace.at(127 - at).store(tile);
+/// cta_barrier();
+/// let reversed = workspace.at(at).load();     // each thread loads what another one stored
+/// ```
+#[inline]
+#[track_caller]
+pub fn cta_barrier() {
+    trace::cta_barrier(here());
 }
 
 /// All threads of the cluster synchronize (PTX ISA 9.7.13.3, `barrier.cluster`). Accesses of any of them before it are visible to all of

@@ -75,8 +75,8 @@ pub use cast::CastTo;
 pub use checks::{Hinted, Printable, assume, device_assert, device_print};
 pub use cluster::{
     RemoteSmem, cluster_arrive, cluster_arrive_relaxed, cluster_barrier, cluster_barrier_relaxed,
-    cluster_id, cluster_rank, cluster_size, cluster_wait, is_cooperative, launch_dependents,
-    launch_wait, num_clusters,
+    cluster_id, cluster_rank, cluster_size, cluster_wait, cta_barrier, is_cooperative,
+    launch_dependents, launch_wait, num_clusters,
 };
 pub use compare::{ComparedWithoutDevice, KernelEq, KernelOrd};
 pub use create::{arange, full, full_like, num_programs, program_id, scalar, zeros, zeros_like};

@@ -9,7 +9,7 @@ pub use super::{
     Scalar, Smem, Tensor, TensorMap, TmaReduceOp, Tried, WarpSpecialize, Warps, WgmmaOperand,
     arange, assume, async_copy_commit, async_copy_wait, cdiv, clamp, cluster_arrive,
     cluster_arrive_relaxed, cluster_barrier, cluster_barrier_relaxed, cluster_id, cluster_rank,
-    cluster_size, cluster_wait, device_assert, device_print, div_rn, dot_fma, fdiv,
+    cluster_size, cluster_wait, cta_barrier, device_assert, device_print, div_rn, dot_fma, fdiv,
     fence_async_global, fence_async_shared, fixed, fma, full, full_like, inline_ptx,
     inline_ptx_with_effects, join, launch_dependents, launch_wait, mark, mark_range,
     mark_range_with, mark_with, maximum, maximum_nan, minimum, minimum_nan, mma_v2, mma_v2_tf32,

@@ -128,7 +128,7 @@ written! {
     debug::Assert: "`device_assert`";
     debug::Print: "`device_print`";
     debug::Mark: "`mark`, `mark_with`, `mark_range`, `mark_range_with`";
-    sync::Barrier: "nothing: CTA barriers are planned, where one thread reads what another wrote";
+    sync::Barrier: "`cta_barrier`; planned where threads exchange data through shared memory";
     sync::NamedSync: "`NamedBarrier::sync`";
     sync::NamedArrive: "`NamedBarrier::arrive`";
     control::For: "`for i in range(low, high) { .. }`";

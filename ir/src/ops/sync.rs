@@ -11,7 +11,8 @@ use diag::Code;
 pub use super::answers::NamedBarrier;
 
 define_op! {
-    /// All threads of the CTA synchronize; what any of them wrote before, all of them see after (PTX `barrier.cta.sync`).
+    /// All threads of the CTA synchronize, within a partition of `warp_specialize` all threads of the partition; what any of them wrote
+    /// before, all of them see after (PTX `barrier.cta.sync`).
     pub struct Barrier = "barrier" {
     }
 }
@@ -19,6 +20,9 @@ define_op! {
 impl OpRules for Barrier {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
+    }
+    fn name_in_source(&self) -> &'static str {
+        "cta_barrier"
     }
     /// One thread needs no barrier.
     fn suits_one_thread(&self) -> bool {

@@ -62,7 +62,7 @@ fn outside(func: &Func, all: &[Inst], inside: &[Inst], found: &mut Diagnostics) 
                 func.place(inst),
                 "a named barrier synchronizes partitions of `warp_specialize`, and this is outside of them",
             );
-            found.push(d.help("use it inside `.main(..)` or `.worker(..)`; elsewhere the compiler inserts CTA barriers"));
+            found.push(d.help("use it inside `.main(..)` or `.worker(..)`; elsewhere all threads of the CTA synchronize at a `cta_barrier()`, which the compiler inserts for shared memory"));
         }
     }
 }

@@ -14,6 +14,7 @@ mod bulk;
 mod cluster;
 mod cluster_partitions;
 mod cp_async;
+mod cta_barriers;
 mod faulty;
 mod machine;
 mod mbarrier;

@@ -89,6 +89,59 @@ fn warps_exchange_through_global_memory_behind_a_barrier() {
     said(&["exchange: stores", "exchange: loads"]).of(1, exchange::<true>, exchange::<false>);
 }
 
+/// Threads reverse a row in global memory: in each iteration all have loaded before any stores, and stored before any loads.
+#[kernel(warps = 4, instances(<0>, <1>, <2>))]
+fn reverse<const LACKS: u32>(x: Ptr<i32>, out: Ptr<i32>) {
+    let at = arange(0..128, line());
+    out.at(at).store(x.at(at).load() + at); // reverse: begins
+    for _ in range(0, 3) {
+        if LACKS != 1 {
+            cta_barrier();
+        }
+        let other = out.at(127 - at).load(); // reverse: loads
+        if LACKS != 2 {
+            cta_barrier();
+        }
+        out.at(at).store(other); // reverse: stores
+    }
+}
+
+#[test]
+fn a_cta_barrier_orders_accesses_to_global_memory() {
+    said(&["reverse: begins", "reverse: loads", "reverse: stores"]).of(
+        1,
+        reverse::<1>,
+        reverse::<0>,
+    );
+    said(&["reverse: loads", "reverse: stores"]).of(1, reverse::<2>, reverse::<0>);
+}
+
+/// The same within a partition, whose threads alone synchronize: the others have long exited.
+#[kernel(warps = 4, instances(<true>, <false>))]
+fn exchange_in_a_partition<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
+    warp_specialize()
+        .main(|| {})
+        .worker(Warps(2), || {
+            let at = arange(0..64, Blocked::new([1], [32], [2], [0]));
+            out.at(at).store(at); // in a partition: stores
+            if !WRONG {
+                cta_barrier();
+            }
+            let other = out.at(63 - at).load(); // in a partition: loads
+            out.at(at + 128).store(other);
+        })
+        .run();
+}
+
+#[test]
+fn a_cta_barrier_in_a_partition_synchronizes_that_partition() {
+    said(&["in a partition: stores", "in a partition: loads"]).of(
+        1,
+        exchange_in_a_partition::<true>,
+        exchange_in_a_partition::<false>,
+    );
+}
+
 /// The CTA that draws the last ticket adds up what all have stored.
 #[kernel(warps = 1, instances(<true>, <false>))]
 fn ticket<const WRONG: bool>(x: Ptr<i32>, out: Ptr<i32>) {

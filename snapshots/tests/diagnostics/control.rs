@@ -250,6 +250,14 @@ fn reduces_where_a_warp_votes(x: Ptr<f32>) {
 }
 
 #[kernel]
+fn meets_where_a_warp_votes(x: Ptr<f32>) {
+    let value = x.at(arange(0..128, line())).load();
+    if (value > 1.0).any_in_warp() {
+        cta_barrier();
+    }
+}
+
+#[kernel]
 fn votes_of_warps_that_are_more(x: Ptr<f32>, n: i32) {
     let value = x.at(arange(0..128, line())).load();
     let vote = (value > 1.0).any_in_warp();
@@ -265,5 +273,6 @@ fn votes_of_warps_that_are_more(x: Ptr<f32>, n: i32) {
 fn a_vote_of_a_warp_decides_more_than_a_computation() {
     check("warp_vote_stores", stores_where_a_warp_votes.trace());
     check("warp_vote_reduces", reduces_where_a_warp_votes.trace());
+    check("warp_vote_synchronizes", meets_where_a_warp_votes.trace());
     check("warp_vote_is_used", votes_of_warps_that_are_more.trace());
 }

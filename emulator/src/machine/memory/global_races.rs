@@ -192,7 +192,7 @@ fn without_order(
         ),
         () if earlier.from == scene.place() => (
             format!("which {who} {did}, with no barrier in between"),
-            "order the two: by a barrier of the CTA, or by an mbarrier at which the first warp arrives and on which the second waits"
+            "order the two: by `cta_barrier()` (in PTX `bar.sync`), or by an mbarrier at which the first warp arrives and on which the second waits"
                 .to_owned(),
         ),
         () => (

@@ -234,7 +234,8 @@ pub(crate) fn of_own_warp(earlier: Stamp) -> Reason {
     (
         format!("which another lane of the same warp {did}, with no bar.warp.sync in between"),
         format!("another lane {did} it here"),
-        "order the lanes of the warp: by bar.warp.sync, by a shuffle or a vote, or by a barrier (lanes do not run in lockstep)"
+        "lanes do not run in lockstep: order them by `cta_barrier()` (in PTX `bar.warp.sync`), or by an mbarrier at which they arrive and on which they \
+         wait"
             .to_owned(),
     )
 }
@@ -251,7 +252,8 @@ fn of_warp(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
         "order the other warp's access before the copy: wait for an mbarrier at which it arrives, \
          or for a barrier"
     } else {
-        "order the two: by a barrier, or by an mbarrier at which the first warp arrives and on which the second waits"
+        "order the two: by a barrier (`cta_barrier()`; `NamedBarrier` between partitions, `cluster_barrier()` between CTAs), or by an mbarrier at which \
+         the first warp arrives and on which the second waits"
     };
     (
         format!("which {warp} {did}, with no barrier in between"),

@@ -1,4 +1,4 @@
-//! Clusters of CTAs, and launches that overlap.
+//! Barriers, clusters of CTAs, and launches that overlap.
 
 use super::super::operand::Raw;
 use super::super::{At, with};
@@ -9,6 +9,7 @@ use ir::ops::cluster::{
     ClusterArrive, ClusterBarrier, ClusterRank, ClusterWait, LaunchDependents, LaunchWait,
     RemoteLoad, RemoteStore,
 };
+use ir::ops::sync::Barrier;
 use ir::ops::wgmma::{FenceAsyncGlobal, FenceAsyncShared};
 use layout::Layout;
 
@@ -30,6 +31,12 @@ pub(crate) fn cluster_size(at: At) -> u32 {
 #[inline(never)]
 pub(crate) fn is_cooperative(at: At) -> bool {
     with(at, |trace| trace.builder.func().is_cooperative)
+}
+
+/// A CTA barrier.
+#[inline(never)]
+pub(crate) fn cta_barrier(at: At) {
+    with(at, |trace| trace.push(Barrier {}, &[], at));
 }
 
 /// A cluster barrier.
