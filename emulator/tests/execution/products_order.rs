@@ -154,6 +154,15 @@ fn registers_of_a_product_are_its_own_until_it_is_waited_for() {
             "is accessed while that product is in flight",
         );
     }
+    let in_registers = PRODUCT
+        .replace("%rd1, %rd1", "{%r20, %r21, %r22, %r23}, %rd1")
+        .replace("1, 1, 0, 0;", "1, 1, 0;");
+    misused(
+        &format!(
+            "mov.u32 %r20, 0; mov.u32 %r21, 0; mov.u32 %r22, 0; mov.u32 %r23, 0; {in_registers} mov.u32 %r22, 1; {DONE}"
+        ),
+        "a register of operand A of the wgmma",
+    );
     // Products of one shape on the same accumulators follow each other.
     let next = PRODUCT.replace("wgmma.fence.sync.aligned;", "");
     one_warpgroup(&format!("{PRODUCT} {next} {DONE}")).run();

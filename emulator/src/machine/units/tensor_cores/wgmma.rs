@@ -286,16 +286,19 @@ impl Worker<'_> {
     /// Other instructions must not touch registers of products in flight; what they touch otherwise is noted.
     pub(crate) fn check_fragments(&self, warp: &mut Warp, slots: &[u32], step: u32) -> Stepped {
         let code = self.context.code;
-        let in_use = warp
-            .products
-            .in_flight()
-            .find(|started| slots.iter().any(|slot| uses(code, started.step, *slot)));
-        if let Some(started) = in_use {
-            let place = name_step(self.context.program, code, started.step);
+        let in_use = warp.products.in_flight().find_map(|started| {
+            let mut uses = slots
+                .iter()
+                .filter_map(|slot| held(code, started.step, *slot));
+            uses.next().map(|held| (started.step, held))
+        });
+        if let Some((product, held)) = in_use {
+            let place = name_step(self.context.program, code, product);
+            let (name, help) = held.said();
             let message = format!(
-                "a register of the wgmma at {place} is accessed while that product is in flight; wgmma.wait_group must precede the access"
+                "a register of {name} of the wgmma at {place} is accessed while that product is in flight; wgmma.wait_group must precede the access"
             );
-            return Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message));
+            return Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message).help(help));
         }
         let of_step = || slots.iter().map(|&slot| (slot, step));
         warp.products.touched.extend(of_step());
@@ -322,7 +325,8 @@ impl Worker<'_> {
         let message = format!(
             "the metadata of the wgmma at {wgmma} is changed at {place} while that product is in flight; wgmma.wait_group must precede the write"
         );
-        Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message))
+        let help = "wait for all products in front before the next metadata is loaded (`wait(0)`)";
+        Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message).help(help))
     }
 
     /// A warp must not end with products in flight.
@@ -347,14 +351,38 @@ fn operand_bytes(op: &GroupMultiply) -> usize {
     of_a + op.n * op.k * op.b_element.bytes()
 }
 
-fn uses(code: &Code, step: u32, slot: u32) -> bool {
-    match &code.steps[step as usize].op {
-        Op::GroupMultiply(op) => {
-            op.d.contains(&slot)
-                || matches!(&op.a, LeftMatrix::Registers(slots) if slots.contains(&slot))
+/// What a register holds that belongs to a product until it is waited for.
+#[derive(Clone, Copy)]
+enum Held {
+    Accumulator,
+    OperandA,
+}
+
+impl Held {
+    /// Its name, and what to do instead of an access while the product is in flight.
+    fn said(self) -> (&'static str, &'static str) {
+        match self {
+            Held::Accumulator => (
+                "the accumulator",
+                "wait for the product before its accumulator is read or written: `acc.wait_all()`, or `acc.wait_older_than(n)` while later ones are \
+                 in flight",
+            ),
+            Held::OperandA => (
+                "operand A",
+                "wait for the product before operand A changes (`wait(0)`); or unroll the loop by two, so that consecutive products have registers of \
+                 their own, and leave one in flight (`wait(1)`)",
+            ),
         }
-        _ => false,
     }
+}
+
+fn held(code: &Code, step: u32, slot: u32) -> Option<Held> {
+    let Op::GroupMultiply(op) = &code.steps[step as usize].op else {
+        return None;
+    };
+    let is_of_a = matches!(&op.a, LeftMatrix::Registers(slots) if slots.contains(&slot));
+    let is_of_sums = op.d.contains(&slot).then_some(Held::Accumulator);
+    is_of_sums.or(is_of_a.then_some(Held::OperandA))
 }
 
 fn descriptor(regs: &Registers, slot: u32) -> Stepped<Descriptor> {
