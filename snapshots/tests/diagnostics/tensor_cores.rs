@@ -408,3 +408,48 @@ fn mn_major_bytes() {
 fn an_mn_major_operand_of_bytes_is_refused() {
     check("mn_major_bytes", mn_major_bytes.trace());
 }
+
+/// Rows of 80 bytes, along N.
+#[kernel]
+fn wgmma_operand_of_rows_without_a_swizzle() {
+    let (a, _) = factors();
+    let b = Smem::<bf16>::alloc([64, 40], Nvmma::PLAIN);
+    let sums = Wgmma::new([4, 1], [64, 40, 16]);
+    let acc = Accumulator::<f32>::zeros([64, 40], sums);
+    device_print("sum", acc.mma(a, b).wait_all());
+}
+
+/// What else would be said of them follows from the layout that is refused.
+#[kernel]
+fn block_of_rows_without_a_swizzle(#[block([64, 40], Nvmma::B32)] a: TensorMap<bf16>) {
+    let full = Mbarrier::alloc(1);
+    let left = Smem::<bf16>::alloc([64, 40], a.layout());
+    full.expect(a.block_bytes());
+    a.load([0, 0], left, full);
+    full.wait(0);
+    device_print("sum", new_sums().mma(left, left.transpose()).wait_all());
+}
+
+#[test]
+fn rows_that_no_swizzle_fits_are_no_operand() {
+    check(
+        "wgmma_operand_of_rows_without_a_swizzle",
+        wgmma_operand_of_rows_without_a_swizzle.trace(),
+    );
+    check(
+        "block_of_rows_without_a_swizzle",
+        block_of_rows_without_a_swizzle.trace(),
+    );
+}
+
+#[kernel]
+fn wgmma_of_another_m() {
+    let a = Smem::<bf16>::alloc([128, 64], Nvmma::B128.of(16));
+    let (_, b) = factors();
+    device_print("sum", new_sums().mma(a, b.transpose()).wait_all());
+}
+
+#[test]
+fn an_accumulator_has_the_rows_of_operand_a() {
+    check("wgmma_of_another_m", wgmma_of_another_m.trace());
+}

@@ -192,6 +192,7 @@ pub(crate) fn trace_kernel(body: &mut dyn FnMut(), at: At) -> Result<Traced, Dia
         printed: Vec::new(),
         signature: None,
         exits: Exits::default(),
+        refused_maps: Vec::new(),
         strayed: Vec::new(),
         panicked: None,
     };
@@ -313,6 +314,8 @@ pub(crate) fn set_block(
             Ok(()) => func.set_ty(map, Type::TensorMap(ty)),
             Err((code, message)) => {
                 func.set_ty(map, Type::Poison);
+                trace.refused_maps.push((map, ty.layout.clone()));
+                let func = trace.builder.func_mut();
                 let error = with_fitting_swizzle(OpError::new(code, message), &ty, func);
                 trace.fail(error, at);
             }

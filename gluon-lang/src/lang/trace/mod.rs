@@ -52,6 +52,7 @@ use ir::entity::{Loc, Value};
 use ir::ops::Op;
 use ir::verify::{Verifier, check_even, check_tensor};
 use ir::{Stage, Type};
+use layout::SharedLayout;
 
 /// A place in the author's source, as `#[track_caller]` gives it.
 pub(crate) type At = &'static Location<'static>;
@@ -90,6 +91,8 @@ pub(crate) struct Trace {
     signature: Option<Signature>,
     /// Regions that the kernel leaves early.
     exits: Exits,
+    /// Tensor maps that were refused, and the layouts of their blocks.
+    refused_maps: Vec<(Value, SharedLayout)>,
     /// Values that left their region by a way that was reported.
     strayed: Vec<Value>,
     /// What the host code of the kernel panicked with.

@@ -224,9 +224,9 @@ impl WgmmaStart {
             )));
         }
         if let Type::Smem(a) = func.ty(self.a) {
-            check_readable(self.a, a, 0, wgmma.m, depth)?;
+            check_readable(func, self.a, a, (0, wgmma.m, depth))?;
         }
-        check_readable(self.b, b, 1, layout.n(), depth_of_b)
+        check_readable(func, self.b, b, (1, layout.n(), depth_of_b))
     }
 
     fn check_shapes(
@@ -258,6 +258,13 @@ impl WgmmaStart {
                 "`tilekit::sparse::Compressed` compresses A on the host; write `b.transpose()` for a tile of `[N, K]`",
             )
         };
+        let is_of_matrices = a.len() == 2 && b.shape.rank() == 2;
+        let is_deep = is_of_matrices && a[1].checked_mul(compression) == Some(b.shape[0]);
+        let help = match acc.rank() {
+            2 if is_deep && a[0] != acc.shape[0] => "give A and the accumulator the same M",
+            2 if is_deep => "give B and the accumulator the same N",
+            _ => help,
+        };
         Err(OpError::new(
             Code::ShapeMismatch,
             format!(
@@ -283,11 +290,10 @@ fn part_of(acc: &TensorType, places: &[Dims]) -> Dims {
 
 /// The tensor cores read only what some matrix descriptor describes.
 fn check_readable(
+    func: &Func,
     view: Value,
     s: &SmemType,
-    mn_dim: usize,
-    mn: u32,
-    k: u32,
+    (mn_dim, mn, k): (usize, u32, u32),
 ) -> Result<(), OpError> {
     let tile = MatrixTile {
         mn_dim,
@@ -298,14 +304,36 @@ fn check_readable(
     let Err(error) = plan_matrix(&s.layout, &s.alloc_shape, tile) else {
         return Ok(());
     };
-    let is_transposable = s.elem.bits() == 16;
     Err(OpError::new(Code::LayoutMismatch, error.to_string())
         .typed(view, s)
-        .help(if is_transposable {
-            "give it a layout `Nvmma` with the widest swizzle that fits its rows"
-        } else {
-            "give it a layout `Nvmma` with the widest swizzle that fits its rows, and rows along K; transpose other tiles through registers: `other.store(tile.load(layout).transpose())`"
-        }))
+        .help(readable_help(func, s)))
+}
+
+/// What to write for a tile that no descriptor describes.
+fn readable_help(func: &Func, s: &SmemType) -> String {
+    let widths = func.target.tensor_map.swizzles;
+    let least = widths.into_iter().find(|&width| width > 0).unwrap_or(1);
+    let rows = row_bytes(s).unwrap_or(least);
+    if !rows.is_multiple_of(least) {
+        return format!(
+            "rows of {rows} bytes fit no swizzle: make the tile wider, to a multiple of {least} bytes"
+        );
+    }
+    let swizzled = "give it a layout `Nvmma` with the widest swizzle that fits its rows";
+    if s.elem.bits() == 16 {
+        return swizzled.to_owned();
+    }
+    format!(
+        "{swizzled}, and rows along K; transpose other tiles through registers: `other.store(tile.load(layout).transpose())`"
+    )
+}
+
+/// The bytes of the dimension that is contiguous, if one is.
+fn row_bytes(s: &SmemType) -> Option<u32> {
+    let places = Places::new(&s.layout, &s.alloc_shape).ok()?;
+    let steps_by_one = |&(dim, &size): &(usize, &u32)| places.along(dim, size).first() == Some(&1);
+    let (_, columns) = s.alloc_shape.iter().enumerate().find(steps_by_one)?;
+    Some(columns * s.elem.bits() / 8)
 }
 
 fn check_register_operand(a: Value, t: &TensorType, acc: &TensorType) -> Result<(), OpError> {

@@ -25,10 +25,22 @@ fn whole(elem: Elem, shape: Dims, layout: SharedLayout) -> Type {
     })
 }
 
+impl Trace {
+    /// Is it the layout of a tensor map that was refused? What would be said of a tile in it follows from that.
+    fn is_of_refused_map(&self, layout: &SharedLayout) -> bool {
+        self.refused_maps
+            .iter()
+            .any(|(_, refused)| refused == layout)
+    }
+}
+
 /// A new tile.
 #[inline(never)]
 pub(crate) fn smem_alloc(elem: Elem, shape: Dims, layout: SharedLayout, at: At) -> Value {
     with(at, |trace| {
+        if trace.is_of_refused_map(&layout) {
+            return trace.builder.poison();
+        }
         let op = SmemAlloc {
             init: None.into(),
             bytes: Scratch::NONE,
@@ -42,6 +54,7 @@ pub(crate) fn smem_alloc(elem: Elem, shape: Dims, layout: SharedLayout, at: At) 
 pub(crate) fn smem_alloc_with(init: Value, layout: SharedLayout, at: At) -> Value {
     with(at, |trace| {
         let ty = match trace.ty(init) {
+            Type::Tensor(_) if trace.is_of_refused_map(&layout) => return trace.builder.poison(),
             Type::Tensor(t) => whole(t.elem, t.shape.clone(), layout),
             _ => Type::Poison,
         };

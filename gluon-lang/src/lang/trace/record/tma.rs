@@ -29,12 +29,15 @@ impl TmaCore {
     }
 }
 
-/// The layout of the blocks of a map. A reported mistake is unswizzled.
+/// The layout of the blocks of a map; of one that was refused the one that its author wrote.
 #[inline(never)]
 pub(crate) fn map_layout(map: Value, at: At) -> SharedLayout {
-    with(at, |trace| match trace.ty(map).as_tensor_map() {
-        Some(m) => m.layout.clone(),
-        None => Nvmma::new(0, 8).into(),
+    with(at, |trace| {
+        if let Some(m) = trace.ty(map).as_tensor_map() {
+            return m.layout.clone();
+        }
+        let refused = trace.refused_maps.iter().find(|(of, _)| *of == map);
+        refused.map_or_else(|| Nvmma::new(0, 8).into(), |(_, layout)| layout.clone())
     })
 }
 
