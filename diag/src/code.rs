@@ -37,7 +37,7 @@ codes! {
     LayoutConflict = "TK0004", "layout-conflict",
         "Inference finds two layouts for one value, and it can have only one. For `Coalesced` this happens when two memory operations share an index or a mask and would each choose another layout. Convert one side, or give the tensors separate indices.";
     ShapeMismatch = "TK0005", "shape-mismatch",
-        "The shapes of two tensors do not fit. Dimensions must be equal, or one of them 1, which is broadcast.";
+        "The shapes of two tensors do not fit, or a dimension has no elements. Dimensions must be equal, or one of them 1, which is broadcast.";
     RankMismatch = "TK0006", "rank-mismatch",
         "The tensor operands of an operation have different ranks, or a tensor has another rank than its layout. Add the missing dimension with `expand_dims`, whose axis says where it goes.";
     NotPowerOfTwo = "TK0007", "not-power-of-two",
@@ -53,7 +53,7 @@ codes! {
     InvalidLayout = "TK0012", "invalid-layout",
         "A layout breaks its own rules: ranks of its parts differ, an order is no permutation, a number is no power of two, or it does not fit the shape or the number of warps of the kernel.";
     ShapeChange = "TK0013", "shape-change",
-        "A shape operation does not fit its operand: a reshape must keep the number of elements, a permutation must name each dimension once, a split wants a last dimension of 2, a slice lies inside its tensor and in the threads that hold it.";
+        "A shape operation does not fit its operand: a reshape must keep the number of elements, a permutation must name each dimension once, a split wants a last dimension of 2, a slice lies inside its tensor and in the threads that hold it, one of shared memory begins at a multiple of the largest power of two that divides its length, and `top_k` keeps all elements or a power of two of them.";
     OutOfScope = "TK0014", "out-of-scope",
         "A value is used outside of the runtime loop, branch or closure that defines it. Carry it out through a `let mut` variable declared before.";
     EarlyExit = "TK0015", "early-exit",

@@ -62,7 +62,7 @@ impl OpRules for Sort {
         let size = t.shape[axis];
         if !can_keep(self.count, size) {
             let message = format!("`sort` keeps {} of {size} elements", self.count);
-            return Err(error(Code::ShapeMismatch, message)
+            return Err(error(Code::ShapeChange, message)
                 .help("it can keep all, or a power of two; mask those that are not wanted"));
         }
         let mut types: Types = smallvec![];

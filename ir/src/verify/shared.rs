@@ -52,7 +52,8 @@ fn check_shape(s: &SmemType) -> Result<(), OpError> {
     for (&size, &whole) in s.shape.iter().zip(s.alloc_shape.iter()) {
         if size == 0 {
             let message = format!("the shape {} has a dimension without elements", s.shape);
-            return Err(OpError::new(Code::ShapeMismatch, message));
+            return Err(OpError::new(Code::ShapeMismatch, message)
+                .help("a tile has at least one element along each dimension"));
         }
         if size > whole {
             return Err(OpError::new(

@@ -41,6 +41,16 @@ pub(crate) fn set(plan: &Plan) {
 /// The row-major numbers of a tensor's elements.
 pub(crate) fn numbers(shape: &[u32], layout: &Layout) -> Tensor<i32> {
     let len: u32 = shape.iter().product();
+    if let [rows, columns] = *shape
+        && !len.is_power_of_two()
+    {
+        // `reshape` leaves the layout of such a tensor to nobody.
+        let along = |dim: usize, size: u32| {
+            let line = Slice::new(1 - dim, layout.clone());
+            arange(0..size, line).expand_dims(1 - dim)
+        };
+        return along(0, rows) * columns + along(1, columns);
+    }
     arange(0..len, Auto)
         .reshape(shape)
         .set_layout(layout.clone())
@@ -486,6 +496,51 @@ fn slices_of_buffers_that_are_shorter_than_what_is_padded() {
         };
         check::<bool>(&plan);
         check::<f32>(&plan);
+    }
+}
+
+/// Every part of a row, if the language takes it: a start where alignment or a swizzle would have to follow is refused.
+#[test]
+fn slices_of_any_length_begin_where_the_language_lets_them() {
+    let registers: Layout = "Blocked([1, 1], [32, 1], [4, 1], [1, 0])"
+        .parse()
+        .expect("a layout");
+    for shared in [
+        "Swizzled(1, 1, 1, [1, 0])",
+        "Swizzled(1, 1, 1, [0, 1])",
+        "Swizzled(2, 1, 4, [1, 0])",
+        "Nvmma(32, 32)",
+        "Padded([[4, 4]], [1, 0])",
+        "Padded([[16, 4]], [1, 0])",
+    ] {
+        // What is no power of two has gaps behind its rows, and an `Nvmma` has whole swizzles there.
+        let columns = if shared.starts_with("Swizzled(1") {
+            12
+        } else {
+            8
+        };
+        let parts =
+            (0..columns).flat_map(|start| (start + 1..=columns).map(move |end| (start, end)));
+        let mut taken = 0;
+        for (start, end) in parts {
+            let plan = Plan {
+                alloc: vec![8, columns],
+                shared: shared.parse().expect("a layout"),
+                from: registers.clone(),
+                steps: vec![Step::Slice(1, start, end)],
+                to: registers.clone(),
+            };
+            set(&plan);
+            match KernelFn::trace(views::<f32>) {
+                Ok(_) => check::<f32>(&plan),
+                Err(refused) => {
+                    assert!(refused.to_string().contains("TK0013"), "{refused}");
+                    continue;
+                }
+            }
+            taken += 1;
+        }
+        assert!(taken >= 15, "{taken} of {shared}");
     }
 }
 

@@ -258,3 +258,18 @@ fn empty_slice() {
 fn a_slice_has_no_element() {
     check("empty_slice", empty_slice.trace());
 }
+
+#[kernel]
+fn tile_without_elements(x: Ptr<f32>) {
+    x.store(
+        Smem::<f32>::alloc([0], Swizzled::plain([0]))
+            .load(line())
+            .sum(0)
+            .scalar(),
+    );
+}
+
+#[test]
+fn a_tile_has_no_element() {
+    check("tile_without_elements", tile_without_elements.trace());
+}

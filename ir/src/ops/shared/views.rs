@@ -90,8 +90,7 @@ define_op! {
 impl OpRules for SmemSlice {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let s = descriptor(func, "slice", self.view)?;
-        let error =
-            |message: String| OpError::new(Code::ShapeMismatch, message).typed(self.view, s);
+        let error = |message: String| OpError::new(Code::ShapeChange, message).typed(self.view, s);
         if self.starts.rank() != s.shape.rank() || self.lengths.rank() != s.shape.rank() {
             return Err(error(format!(
                 "a slice of {s} has {} dimensions, not {}",
@@ -208,8 +207,9 @@ impl OpRules for SmemReshape {
     answers!(free_layouts);
 }
 
-/// May a view begin at `start`, so that the places of its elements follow from those of its first? The bits of the start must
-/// be others than those of the elements, or lie where sums of coordinates are sums of places.
+/// May a view begin at `start`, so that the places of its elements follow from those of its first? A type says nothing of the start, so that
+/// accesses take from the length how views are aligned: the start is a multiple of the largest power of two that divides it. Of a length
+/// that is no power of two the elements then have bits of the start, and these must lie where sums of coordinates are sums of places.
 fn check_step(s: &SmemType, dim: usize, start: u32, length: u32) -> Result<(), String> {
     let step = 1 << length.trailing_zeros();
     if !start.is_multiple_of(step) {
@@ -222,12 +222,31 @@ fn check_step(s: &SmemType, dim: usize, start: u32, length: u32) -> Result<(), S
     if length.is_power_of_two() || start == 0 {
         return Ok(());
     }
-    let places = Places::new(&s.layout, &s.alloc_shape);
-    if places.is_ok_and(|places| places.adds_up(dim, step.trailing_zeros())) {
-        return Ok(());
+    if let Ok(places) = Places::new(&s.layout, &s.alloc_shape)
+        && places.adds_up(dim, step.trailing_zeros())
+    {
+        return check_padding(s, &places, (dim, start, length));
     }
     Err(format!(
         "a slice of {length} elements of dimension {dim}, no power of two, cannot start at {start}: the layout swizzles steps of {step} there; slice from 0, or a power of two of elements"
+    ))
+}
+
+/// Elements from `start` on must have padding between them where those from 0 have it.
+fn check_padding(
+    s: &SmemType,
+    places: &Places,
+    (dim, start, length): (usize, u32, u32),
+) -> Result<(), String> {
+    let storage = Storage::new(&s.layout, &s.alloc_shape, s.elem.bytes());
+    let storage = storage.map_err(|e| e.to_string())?;
+    let origin = Dims::filled(0, s.shape.rank());
+    let byte = |at: u32| storage.bytes(places.offset(&origin.with(dim, at)));
+    if storage.is_plain() || (0..length).all(|at| byte(start + at) == byte(start) + byte(at)) {
+        return Ok(());
+    }
+    Err(format!(
+        "a slice of {length} elements of dimension {dim}, no power of two, cannot start at {start}: padding stands elsewhere between them than behind the same elements from 0; slice from 0, or a power of two of elements"
     ))
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn top_k(operand: Value, k: i128, axis: usize, at: At) -> [Value; 2] 
         let fits = |k: &u32| can_keep(*k, size);
         let Some(k) = u32::try_from(k).ok().filter(fits) else {
             let message = format!("`top_k` of {k} of {size} elements");
-            let error = OpError::new(Code::ShapeMismatch, message);
+            let error = OpError::new(Code::ShapeChange, message);
             let error = error.typed(operand, trace.ty(operand)).help(format!(
                 "keep a power of two below {size}, or all {size}, and mask the rest"
             ));
