@@ -14,7 +14,7 @@ use layout::{Dims, Layout};
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[must_use = "an operation gives a value and changes nothing else"]
+        #[must_use = "an operation gives a value and changes nothing else; of an atomic load whose order alone matters, write `let _ =`"]
         pub struct $name<T>(Value, PhantomData<*const T>);
 
         impl<T> Clone for $name<T> {

@@ -59,7 +59,7 @@ impl OpRules for ExpandDims {
             OpError::new(Code::WrongSlice, e.to_string())
                 .typed(self.operand, t)
                 .help(format!(
-                    "make it with `Slice::new({axis}, parent)`, or with `Auto`; `reshape` puts a dimension of 1 into any layout"
+                    "make it with `Slice::new({axis}, parent)` or `Auto`, or convert what was loaded by `.convert_layout(Auto)`; `reshape` puts a dimension of 1 into any layout"
                 ))
         })?;
         let shape = t.shape.with_inserted(axis, 1);

@@ -347,7 +347,7 @@ fn auto_that_is_no_slice_cannot_be_expanded() {
           --> test.tile:5:3
           ::: test.tile:3:3: this is tensor<512xi32, Blocked([4], [32], [4], [0])>
           ::: test.tile:4:3: this `set_layout` asks for Blocked([4], [32], [4], [0])
-          = help: make it with `Slice::new(1, parent)`, or with `Auto`; `reshape` puts a dimension of 1 into any layout",
+          = help: make it with `Slice::new(1, parent)` or `Auto`, or convert what was loaded by `.convert_layout(Auto)`; `reshape` puts a dimension of 1 into any layout",
     );
 }
 
