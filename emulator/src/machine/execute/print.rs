@@ -28,6 +28,11 @@ impl Worker<'_> {
                 }
             }
         }
+        // The compiler's assertions print before they trap.
+        let assertion = text
+            .lines()
+            .find_map(|line| line.split_once("assertion failed: "));
+        scene.warp.failed_assertion = assertion.map(|(_, what)| what.to_owned());
         let output = &self.context.output;
         output
             .lock()

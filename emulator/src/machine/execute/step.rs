@@ -206,11 +206,11 @@ impl Worker<'_> {
                 read_clock(scene, *file, *slot, (*special, clock));
             }
             Op::Trap => {
-                return Err(Trouble::new(
-                    FaultKind::Trap,
-                    scene.mask,
-                    "the kernel executed trap".to_owned(),
-                ));
+                let message = match scene.warp.failed_assertion.take() {
+                    Some(what) => format!("assertion failed: {what}"),
+                    None => "the kernel executed trap".to_owned(),
+                };
+                return Err(Trouble::new(FaultKind::Trap, scene.mask, message));
             }
             Op::Shuffle(_)
             | Op::Vote { .. }

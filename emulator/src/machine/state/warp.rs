@@ -102,6 +102,8 @@ pub(crate) struct Warp {
     pub(crate) registers: u32,
     /// Registers of each thread as the launch gave them.
     pub(crate) registers_at_entry: u32,
+    /// What it printed last of an assertion that failed.
+    pub(crate) failed_assertion: Option<String>,
     /// What it polls, where devices run as one.
     pub(crate) polls: Polls,
     /// Steps executed, which serves as a clock.
