@@ -235,6 +235,8 @@ pub enum Error {
     UnevenSizes {
         /// The case.
         case: String,
+        /// File and line where it is declared, if they are known.
+        place: Option<String>,
         /// Name and number of values of each list.
         lengths: Vec<(String, usize)>,
     },

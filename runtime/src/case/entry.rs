@@ -48,7 +48,11 @@ impl CaseEntry {
     /// # Errors
     /// [`Error::UnknownSize`] or [`Error::UnevenSizes`].
     pub fn runs(&self, overrides: &[(String, Vec<usize>)]) -> Result<Vec<Sizes>> {
-        Sizes::runs(self.name, self.sizes, overrides)
+        let mut runs = Sizes::runs(self.name, self.sizes, overrides);
+        if let Err(Error::UnevenSizes { place, .. }) = &mut runs {
+            *place = Some(format!("{}:{}", self.file, self.line));
+        }
+        runs
     }
 
     /// Runs it once. A panic of the case function is an error that names it.

@@ -55,6 +55,7 @@ impl Sizes {
         {
             return Err(Error::UnevenSizes {
                 case: case.to_string(),
+                place: None,
                 lengths: columns
                     .iter()
                     .map(|(name, values)| ((*name).to_string(), values.len()))
@@ -103,6 +104,7 @@ impl fmt::Display for Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::CaseEntry;
 
     const LISTS: [SizeList; 2] = [
         SizeList {
@@ -150,6 +152,26 @@ mod tests {
             &LISTS,
             &[("rows", &[1, 2, 3])],
             "case `softmax`: the i-th values of all sizes make one run: give lists of one length, or single values; there are 3 of rows, 2 of cols",
+        );
+    }
+
+    #[test]
+    fn a_case_with_uneven_sizes_is_named_with_its_line() {
+        let case = CaseEntry {
+            name: "softmax",
+            module: "rows",
+            file: "src/lib.rs",
+            line: 7,
+            sizes: &LISTS,
+            function: |_| Ok(()),
+        };
+        let error = case
+            .runs(&[("rows".to_owned(), vec![1, 2, 3])])
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("case `softmax` at src/lib.rs:7: "),
+            "{text}"
         );
     }
 }

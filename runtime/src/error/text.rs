@@ -352,14 +352,21 @@ impl Error {
                     known.join(", ")
                 )
             }
-            Self::UnevenSizes { case, lengths } => {
+            Self::UnevenSizes {
+                case,
+                place,
+                lengths,
+            } => {
+                let place = place
+                    .as_ref()
+                    .map_or_else(String::new, |at| format!(" at {at}"));
                 let lengths: Vec<String> = lengths
                     .iter()
                     .map(|(name, count)| format!("{count} of {name}"))
                     .collect();
                 write!(
                     f,
-                    "case `{case}`: the i-th values of all sizes make one run: give lists of one length, or single values; there are {}",
+                    "case `{case}`{place}: the i-th values of all sizes make one run: give lists of one length, or single values; there are {}",
                     lengths.join(", ")
                 )
             }

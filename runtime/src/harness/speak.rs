@@ -98,11 +98,28 @@ impl Speaker {
     /// kernel, is not shown again.
     pub(super) fn diagnostics(&self, diagnostics: &Diagnostics) {
         for diagnostic in &diagnostics.0 {
-            // The notes say which instance it is.
-            let mut mistake = diagnostic.clone();
-            mistake.notes.clear();
-            self.show_once(self.reporter.render(&mistake), diagnostic);
+            self.show_once(self.key_of(diagnostic), diagnostic);
         }
+    }
+
+    /// How many errors among them are still to be shown.
+    pub(super) fn errors_to_show(&self, diagnostics: &Diagnostics) -> usize {
+        let errors = diagnostics
+            .0
+            .iter()
+            .filter(|d| d.severity == Severity::Error);
+        let keys: HashSet<String> = errors.map(|d| self.key_of(d)).collect();
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.iter()
+            .filter(|&key| !shown.texts.contains(key))
+            .count()
+    }
+
+    /// What is shown once, whatever instance it is of, as the notes say.
+    fn key_of(&self, diagnostic: &Diagnostic) -> String {
+        let mut mistake = diagnostic.clone();
+        mistake.notes.clear();
+        self.reporter.render(&mistake)
     }
 
     fn show_once(&self, key: String, diagnostic: &Diagnostic) {
@@ -284,7 +301,29 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::titled;
+    use diag::Code;
+
+    use super::*;
+
+    #[test]
+    fn errors_that_were_shown_are_counted_no_more() {
+        let data = tempfile::tempfile().expect("a file");
+        let speaker = Speaker::new(OutputOptions::default(), Sources::default(), data);
+        let error = |message: &str| Diagnostic::error(Code::ShapeMismatch, None, message);
+        let found = Diagnostics(vec![
+            error("a").note("while tracing `k<1>`"),
+            error("a").note("while tracing `k<2>`"),
+            error("b"),
+            error("c").warning(),
+        ]);
+        assert_eq!(speaker.errors_to_show(&found), 2);
+        speaker.diagnostics(&found);
+        assert_eq!(speaker.errors_to_show(&found), 0);
+        assert_eq!(
+            speaker.diagnostics_shown().as_deref(),
+            Some("2 errors, 1 warning")
+        );
+    }
 
     #[test]
     fn what_an_error_is_about_is_named_once() {

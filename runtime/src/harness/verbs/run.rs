@@ -271,7 +271,7 @@ fn run_cases(
     for (case, run) in selected {
         speaker.step(&format!("{} {}", name_of(case, run), run.sizes));
         let shown = runner.run(case, run);
-        let text = table.line(case, run, &runner.device, &shown);
+        let text = table.line(case, run, (&runner.device, &shown), speaker);
         speaker.tell(&text, || event(case, run, &runner.device, &shown));
         if let Shown::Passed(passed) = &shown {
             passed.elaborate(speaker);
@@ -361,12 +361,18 @@ impl Table {
         )
     }
 
-    fn line(&self, case: &CaseItem, run: &RunItem, device: &str, shown: &Shown) -> String {
+    fn line(
+        &self,
+        case: &CaseItem,
+        run: &RunItem,
+        (device, shown): (&str, &Shown),
+        speaker: &Speaker,
+    ) -> String {
         use anstyle::AnsiColor::{Green, Red, Yellow};
         let (word, color, rest) = match shown {
             Shown::Passed(passed) => ("ok", Green, passed.text()),
             Shown::Skipped(why) => ("skip", Yellow, why.clone()),
-            Shown::Failed(error) => ("FAIL", Red, in_short(error)),
+            Shown::Failed(error) => ("FAIL", Red, in_short(error, speaker)),
         };
         let style = anstyle::Style::new().bold().fg_color(Some(color.into()));
         format!(
@@ -376,12 +382,13 @@ impl Table {
     }
 }
 
-/// One line; everything is said behind it.
-fn in_short(error: &Error) -> String {
+/// One line; everything that was not shown before is said behind it.
+fn in_short(error: &Error, speaker: &Speaker) -> String {
     match error {
-        Error::Kernel(diagnostics) => {
-            format!("{} in the kernel", count(diagnostics.0.len(), "error"))
-        }
+        Error::Kernel(diagnostics) => match speaker.errors_to_show(diagnostics) {
+            0 => "errors in the kernel, shown above".to_owned(),
+            new => format!("{} in the kernel", count(new, "error")),
+        },
         other => other
             .to_string()
             .lines()
