@@ -53,27 +53,37 @@ pub fn cross_entropy_gradient<
     for (at, v) in held.chunks() {
         let share = (v - shift).exp2() * factor;
         let gradient = select(at == label, share - factor, share);
+        // Logits of a row that counts for nothing may be NaN or infinite, and so its shares.
+        let gradient = select(counts, gradient, 0.0);
         let place = dx.at(first + at).mask(at < cols);
         place.store(gradient.cast::<T>());
     }
 }
 
+/// Whether a case's label of a row is one that counts for nothing.
+fn is_ignored(row: usize) -> bool {
+    row % 3 == 2
+}
+
 fn cross_entropy_gradient_of<T: Float + DeviceElement, const PART: usize>(
     case: &mut Case,
+    x: &Input<T>,
 ) -> CaseResult {
     let matrix = RowsCase::new(case);
     let (stride, rows, cols) = matrix.extents();
-    let x = case.normal::<T>("x", matrix.shape());
-    // Every third row's label is one that counts for nothing.
-    let label = case.input::<i32>("label", [matrix.rows], move |row| match row % 3 {
-        2 if row % 2 == 0 => -100,
-        2 => cols,
-        _ => (row as i32 * 7919) % cols,
+    let label = case.input::<i32>("label", [matrix.rows], move |row| {
+        if !is_ignored(row) {
+            (row as i32 * 7919) % cols
+        } else if row % 2 == 0 {
+            -100
+        } else {
+            cols
+        }
     });
     let loss = case.output::<f32>("loss", [matrix.rows]);
     let dx = case.output::<T>("dx", matrix.shape());
     let scale = 1.0 / rows as f32;
-    let arguments = (&x, &label, &loss, &dx, stride, cols, scale);
+    let arguments = (x, &label, &loss, &dx, stride, cols, scale);
     if cols % 8 == 0 {
         smallest_instance!(CTAS >= matrix.cols.div_ceil(PART), in [1, 2, 4, 8] {
             case.launch(cross_entropy_gradient::<T, PART, CTAS, 8, 8>, grid(matrix.rows * CTAS), arguments)
@@ -100,9 +110,9 @@ fn cross_entropy_gradient_of<T: Float + DeviceElement, const PART: usize>(
             gradient.iter().map(|g| g * f64::from(scale)).collect(),
         )
     };
-    let losses = || matrix.by_row([&x], |row, [x]| vec![of_row(row, x).0]);
+    let losses = || matrix.by_row([x], |row, [x]| vec![of_row(row, x).0]);
     case.expect_all(&loss, losses, Absolute(2e-5))?;
-    let gradients = || matrix.by_row([&x], |row, [x]| of_row(row, x).1);
+    let gradients = || matrix.by_row([x], |row, [x]| of_row(row, x).1);
     case.expect_part(&dx, [matrix.rows, matrix.cols], gradients, close::<T>(1e-8))?;
     case.moves_bytes(2 * matrix.rows * matrix.cols * size_of::<T>());
     Ok(())
@@ -110,10 +120,26 @@ fn cross_entropy_gradient_of<T: Float + DeviceElement, const PART: usize>(
 
 #[case(sizes(rows = [6, 6, 6, 2, 1], cols = [32000, 1111, 3, 50_257, 128_256]))]
 fn cross_entropy_gradient_bf16(case: &mut Case) -> CaseResult {
-    cross_entropy_gradient_of::<bf16, 32768>(case)
+    let x = case.normal("x", RowsCase::new(case).shape());
+    cross_entropy_gradient_of::<bf16, 32768>(case, &x)
 }
 
 #[case(sizes(rows = [6], cols = [5001, 1024]))]
 fn cross_entropy_gradient_f32(case: &mut Case) -> CaseResult {
-    cross_entropy_gradient_of::<f32, 16384>(case)
+    let x = case.normal("x", RowsCase::new(case).shape());
+    cross_entropy_gradient_of::<f32, 16384>(case, &x)
+}
+
+/// Rows that count for nothing may hold anything.
+#[case(sizes(rows = [6], cols = [1111]))]
+fn cross_entropy_gradient_of_nan(case: &mut Case) -> CaseResult {
+    let shape @ [_, stride] = RowsCase::new(case).shape();
+    let x = case.input("x", shape, move |at| {
+        if is_ignored(at / stride) {
+            bf16::NAN
+        } else {
+            bf16::from_f32((at % 7) as f32 - 3.0)
+        }
+    });
+    cross_entropy_gradient_of::<bf16, 32768>(case, &x)
 }
