@@ -49,7 +49,7 @@ impl Gate {
 }
 
 /// The gate: `chosen[token, :]` has the `k` experts of the largest `logits[token, :]`, the largest first and of equal ones the one with the lowest number, and
-/// `weights[token, :]` their softmax over all experts; over the chosen alone if `normalize` is 1. `experts <= EXPERTS`, and `k` is at most 16.
+/// `weights[token, :]` their softmax over all experts; over the chosen alone if `normalize` is 1. Experts whose logits are -inf or NaN come last. `experts <= EXPERTS`, and `k` is at most 16.
 #[kernel(warps = ROWS, instances(<bf16, 64>, <bf16, 256>, <f32, 64>, <f32, 256>), signature(
     logits: [tokens, experts],
     weights: [tokens, k],
@@ -71,7 +71,9 @@ pub fn route<T: Float, const EXPERTS: usize>(
     launch_dependents();
     launch_wait();
     let gate = Gate::load::<T, EXPERTS>(logits, row_stride, [tokens, experts]);
-    let mut left = select(gate.col < experts, gate.logits, f32::NEG_INFINITY);
+    // Logits of -inf and NaN still stand before what is chosen already and before columns without an expert.
+    let logits = gate.logits.maximum(f32::MIN);
+    let mut left = select(gate.col < experts, logits, f32::NEG_INFINITY);
     let mut found = full_like(gate.place + gate.row, 0);
     let mut shares = full_like(found, 0).cast::<f32>();
     for slot in range(0, k) {
@@ -199,13 +201,15 @@ fn chosen_on_host(logits: &[f64], k: usize) -> (Vec<usize>, Vec<f64>) {
     let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let e: Vec<f64> = logits.iter().map(|v| (v - most).exp()).collect();
     let total: f64 = e.iter().sum();
+    // NaN ranks as -inf.
+    let rank = |expert: usize| logits[expert].max(f64::NEG_INFINITY);
     let mut order: Vec<usize> = (0..logits.len()).collect();
-    order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+    order.sort_by(|&a, &b| rank(b).total_cmp(&rank(a)));
     order.truncate(k);
     (order, e.iter().map(|e| e / total).collect())
 }
 
-/// Logits of a case, no two of a token alike, and what the gate makes of them.
+/// Logits of a case, no two finite ones of a token alike, and what the gate makes of them.
 struct GateCase<T> {
     logits: Input<T>,
     tokens: usize,
@@ -216,12 +220,22 @@ struct GateCase<T> {
 
 impl<T: Float + DeviceElement> GateCase<T> {
     fn new(case: &mut Case) -> Self {
+        Self::masked(case, |_| false)
+    }
+
+    /// Some experts have no logits: -inf for tokens of even numbers, NaN for the others.
+    fn masked(case: &mut Case, is_masked: fn(usize) -> bool) -> Self {
         let (tokens, experts) = (case.size("tokens"), case.size("experts"));
         // 7 has no factor in common with the number of experts, and the numbers are exact in bf16.
         let logits = case.input::<T>("logits", [tokens, experts], move |at| {
             let (token, expert) = (at / experts, at % experts);
             let step = (expert * 7 + token * 3) % experts;
-            T::nearest(Number::Float(step as f64 * 0.0625 - 2.0)).expect("a finite number")
+            let logit = match (is_masked(expert), token % 2) {
+                (false, _) => step as f64 * 0.0625 - 2.0,
+                (true, 0) => f64::NEG_INFINITY,
+                (true, _) => f64::NAN,
+            };
+            T::nearest(Number::Float(logit)).expect("a float")
         });
         GateCase {
             logits,
@@ -261,8 +275,10 @@ impl<T: Float + DeviceElement> GateCase<T> {
     }
 }
 
-fn route_of<T: Float + DeviceElement, const EXPERTS: usize>(case: &mut Case) -> CaseResult {
-    let gate = GateCase::<T>::new(case);
+fn route_of<T: Float + DeviceElement, const EXPERTS: usize>(
+    case: &mut Case,
+    gate: &GateCase<T>,
+) -> CaseResult {
     let shape = [gate.tokens, gate.k];
     let (weights, chosen) = (
         case.output::<f32>("weights", shape),
@@ -307,12 +323,21 @@ fn route_of<T: Float + DeviceElement, const EXPERTS: usize>(case: &mut Case) -> 
 
 #[case(sizes(tokens = [13, 5, 6], experts = [64, 33, 8], k = [2, 8, 8], normalize = [1, 0, 1]))]
 fn route_bf16(case: &mut Case) -> CaseResult {
-    route_of::<bf16, 64>(case)
+    let gate = GateCase::new(case);
+    route_of::<bf16, 64>(case, &gate)
 }
 
 #[case(sizes(tokens = [7], experts = [200], k = [16, 1], normalize = [1, 0]))]
 fn route_f32(case: &mut Case) -> CaseResult {
-    route_of::<f32, 256>(case)
+    let gate = GateCase::new(case);
+    route_of::<f32, 256>(case, &gate)
+}
+
+/// Fewer experts than are chosen have logits, and each is chosen once.
+#[case(sizes(tokens = [5, 3], experts = [33, 64], k = [8, 16], normalize = [0, 1]))]
+fn route_masked(case: &mut Case) -> CaseResult {
+    let gate = GateCase::masked(case, |expert| expert % 16 != 5);
+    route_of::<bf16, 64>(case, &gate)
 }
 
 fn route_backward_of<T: Float + DeviceElement, const EXPERTS: usize>(
