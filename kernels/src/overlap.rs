@@ -25,12 +25,10 @@ pub(crate) struct Elements {
 /// Steps after which the search for a common element ends.
 const STEPS: usize = 10_000;
 
-/// Whether two views of the same extents are the same elements in the same order.
+/// Whether two views are the same elements in the same order.
 pub(crate) fn is_same_view<T: DeviceElement>(a: &TensorView<'_, T>, b: &TensorView<'_, T>) -> bool {
-    let places = [a.place(), b.place()];
-    a.source().address() == b.source().address()
-        && places[0].offset == places[1].offset
-        && places[0].strides == places[1].strides
+    let [a, b] = [a, b].map(Elements::of);
+    a.first == b.first && a.steps().eq(b.steps())
 }
 
 impl Elements {
@@ -67,6 +65,11 @@ impl Elements {
             all[at] = [extent, if extent > 1 { stride } else { 0 }];
         }
         Elements { first, dims: all }
+    }
+
+    /// The dimensions along which there are several indices.
+    fn steps(&self) -> impl Iterator<Item = [i64; 2]> {
+        self.dims.into_iter().filter(|&[extent, _]| extent > 1)
     }
 
     fn is_empty(&self) -> bool {

@@ -151,6 +151,47 @@ fn of_products() {
     );
 }
 
+/// Neither of both is without gaps, and they have no pitch in common.
+#[test]
+fn of_products_in_other_orders() {
+    let (device, stream) = there();
+    let products = Products::new(&device);
+    let [x, y] = [0; 2].map(|_| Buffer::<bf16>::zeros(&device, 32 * 32).unwrap());
+    let strided = x.view([8, 8]).with_strides([16, 1]);
+    let across = x.view([8, 8]).with_strides([1, 16]);
+    refused(
+        products.multiply_into(&stream, &strided, &y.view([8, 8]), &across),
+        "product: `c`: found memory of `a`; expected a result apart from the operands, which are read while it is written",
+    );
+    let between = x.view([8, 8]).with_strides([16, 1]).with_offset(8);
+    products
+        .multiply_into(&stream, &strided, &y.view([8, 8]), &between)
+        .unwrap();
+}
+
+/// A source is the result itself or apart from it.
+#[test]
+fn of_sources() {
+    let (device, stream) = there();
+    let products = Products::new(&device);
+    let [a, c] = [0; 2].map(|_| Buffer::<bf16>::zeros(&device, 16 * 16).unwrap());
+    let (a, result) = (a.view([8, 8]), c.view([8, 8]));
+    let call = |source: &TensorView<'_, bf16>| {
+        let options = products::Options {
+            source: Some(source),
+            beta: 1.0,
+            ..products::Options::default()
+        };
+        products.call(&stream, &a, &a, &result, &options)
+    };
+    call(&c.view([8, 8])).unwrap();
+    call(&c.view([1, 8, 8]).with_strides([0, 8, 1])).unwrap();
+    call(&c.view([8, 8]).with_offset(64)).unwrap();
+    let expected = "product: `options.source`: found a part of the memory of the result; expected the result itself, or memory apart from it: it is read while the result is written";
+    refused(call(&c.view([8, 8]).with_offset(8)), expected);
+    refused(call(&c.view([8, 8]).with_strides([1, 8])), expected);
+}
+
 #[test]
 fn of_convolutions() {
     let (device, stream) = there();
@@ -172,5 +213,16 @@ fn of_convolutions() {
     refused(
         convolutions.filter_gradient(&stream, &image, &dy, &dfilters, &options),
         "convolution: `dfilters`: found elements of `x`; expected memory of its own",
+    );
+    let y = Buffer::<bf16>::zeros(&device, 32 * 16).unwrap();
+    let source = y.view([1, 4, 4, 16]).with_offset(16);
+    let options = convolution::Options {
+        source: Some(&source),
+        beta: 1.0,
+        ..options
+    };
+    refused(
+        convolutions.forward(&stream, &image, &filters, &y.view([1, 4, 4, 16]), &options),
+        "convolution: `options.source`: found a part of the memory of `y`; expected `y` itself, or memory apart from it: it is read while `y` is written",
     );
 }

@@ -12,7 +12,7 @@ use super::options::Options;
 use super::plan::Tiled;
 use super::shape::{Along, Shape};
 use super::sizes::{Sizes, View, dense, same};
-use crate::overlap::{Elements, Overlap};
+use crate::overlap::{Elements, Overlap, is_same_view};
 use crate::products::factor::UNIT_BYTES;
 
 /// Elements of which a map wants the channels of a pixel to be a multiple, in 16 bits.
@@ -138,6 +138,21 @@ fn are_apart<T: DeviceElement>(
     Ok(())
 }
 
+/// A source that is read is `y` itself, each of whose elements is read before it is written, or apart from it.
+fn is_source_apart<T: DeviceElement>(
+    source: &View<'_, T>,
+    y: &View<'_, T>,
+    beta: f32,
+) -> Result<()> {
+    let is_apart = || Elements::of(source).overlap(&Elements::of(y)) == Overlap::None;
+    expect(
+        beta == 0.0 || is_same_view(source, y) || is_apart(),
+        "options.source",
+        || "a part of the memory of `y`".to_owned(),
+        "`y` itself, or memory apart from it: it is read while `y` is written",
+    )
+}
+
 /// Gradients are not copied.
 fn are_whole<T: DeviceElement>(
     argument: &'static str,
@@ -254,6 +269,7 @@ impl Call {
         if let Some(source) = options.source {
             let found = dense("options.source", source, rank)?;
             same("options.source", found, &result, "as y")?;
+            is_source_apart(source, y, options.beta)?;
         }
         let begins = |view: &View<'_, T>| view.place().offset.is_multiple_of(UNIT);
         let aligned = [begins(x) && begins(filters), begins(y)];

@@ -23,7 +23,7 @@ pub struct Options<'a, T> {
     pub bias: Option<&'a Buffer<T>>,
     /// The factor of the source, which is not read where it is 0.
     pub beta: f32,
-    /// A tensor of the result's shape that is added; the result itself, as it was before, if there is none.
+    /// A tensor of the result's shape that is added, whose memory is the result's own or apart from it; the result itself, as it was before, if there is none.
     pub source: Option<&'a TensorView<'a, T>>,
     /// What happens in the end.
     pub activation: Activation,

@@ -76,8 +76,8 @@ impl Call {
         let wanted = format!("{:?}: the rows of a, the columns of b", [m, n]);
         expect(result.shape == [m, n], "c", shape, wanted)?;
         check_result("c", result, size_of::<O>())?;
-        check_apart(("a", a, x), ("c", c, result))?;
-        check_apart(("b", b, y.transposed()), ("c", c, result))?;
+        check_apart(("a", a), ("c", c))?;
+        check_apart(("b", b), ("c", c))?;
         let ends = offsets.len();
         expect(
             ends == groups + 1,

@@ -15,7 +15,7 @@ use super::instances::Instance;
 use super::matrix::Matrix;
 use super::need::{Loose, Need};
 use super::options::{Options, Precision};
-use super::overlap::check_apart;
+use super::overlap::{check_apart, check_source_apart};
 
 pub(super) type View<'a, T> = TensorView<'a, T>;
 
@@ -185,10 +185,14 @@ impl Call {
         let result = Matrix::of("c", c)?;
         check_shapes([x, y], result)?;
         check_result("c", result, size_of::<O>())?;
-        check_apart(("a", a, x), ("c", c, result))?;
-        check_apart(("b", b, y.transposed()), ("c", c, result))?;
+        check_apart(("a", a), ("c", c))?;
+        check_apart(("b", b), ("c", c))?;
         let source = match options.source.filter(|_| options.has_source()) {
-            Some(view) => Some(check_source(Matrix::of("options.source", view)?, result)?),
+            Some(view) => {
+                let source = check_source(Matrix::of("options.source", view)?, result)?;
+                check_source_apart(view, c)?;
+                Some(source)
+            }
             None => None,
         };
         check_numbers(options, result.shape)?;

@@ -23,7 +23,7 @@ pub struct Options<'a, O> {
     pub alpha: f32,
     /// The factor of the source. The source is not read where it is 0.
     pub beta: f32,
-    /// A matrix of the shape of C; C itself, as it was before, if there is none.
+    /// A matrix of the shape of C, whose memory is C's own or apart from it; C itself, as it was before, if there is none.
     pub source: Option<&'a TensorView<'a, O>>,
     /// Factors of A: one, or one for each row.
     pub a_scales: Option<&'a Buffer<f32>>,

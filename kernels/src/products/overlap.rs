@@ -1,72 +1,40 @@
-//! Whether a result shares memory with an operand, which would be read while it is written.
-
-use std::ops::Range;
+//! Whether a result shares memory with what is read while it is written.
 
 use tilekit::prelude::*;
 
 use super::check::View;
 use super::error::{Result, expect};
-use super::matrix::Matrix;
+use crate::overlap::{Elements, Overlap, is_same_view};
 
-/// A matrix in memory, by bytes.
-struct Bytes {
-    /// From its first byte to one past its last.
-    range: Range<u128>,
-    /// From a row to the next, and what a row takes, of one matrix in rows.
-    rows: Option<[u128; 2]>,
-    /// Every byte between is an element's.
-    is_dense: bool,
-}
-
-impl Bytes {
-    fn of<T: DeviceElement>(view: &View<'_, T>, matrix: Matrix) -> Bytes {
-        let size = size_of::<T>() as u128;
-        let first = u128::from(view.source().address()) + matrix.offset as u128 * size;
-        let length = matrix.end() - matrix.offset as u128;
-        let [rows, columns] = matrix.shape;
-        let in_rows = matrix.in_any_rows().filter(|_| !matrix.is_batched());
-        Bytes {
-            range: first..first + length * size,
-            rows: in_rows.map(|of| [of.strides[0], columns].map(|count| count as u128 * size)),
-            is_dense: length == (rows * columns * matrix.batches[0]) as u128,
-        }
-    }
-
-    /// Whether an element of one surely has a byte of one of the other. Parts of rows of one matrix, side by side, have none.
-    fn overlaps(&self, other: &Bytes) -> bool {
-        let (x, y) = (&self.range, &other.range);
-        if x.start >= y.end || y.start >= x.end {
-            return false;
-        }
-        match (self.rows, other.rows) {
-            (Some([pitch, x_row]), Some([other, y_row])) if pitch == other => {
-                // Where the row of the one that begins later begins in those of the other.
-                let (between, of_first, of_second) = if x.start <= y.start {
-                    (y.start - x.start, x_row, y_row)
-                } else {
-                    (x.start - y.start, y_row, x_row)
-                };
-                let at = between % pitch;
-                at < of_first || at + of_second > pitch
-            }
-            _ => self.is_dense && other.is_dense,
-        }
-    }
+/// Whether an element of one has a byte of one of the other. Those that a long search does not find count as none.
+fn overlap<T: DeviceElement, O: DeviceElement>(x: &View<'_, T>, y: &View<'_, O>) -> bool {
+    // Offset and strides of an empty one may be any.
+    let is_empty = x.place().shape.contains(&0) || y.place().shape.contains(&0);
+    !is_empty && Elements::bytes_of(x).overlap(&Elements::bytes_of(y)) == Overlap::Some
 }
 
 /// No element of a result is one of an operand.
 pub(super) fn check_apart<T: DeviceElement, O: DeviceElement>(
-    (name, operand, of_operand): (&str, &View<'_, T>, Matrix),
-    (result, c, of_c): (&'static str, &View<'_, O>, Matrix),
+    (name, operand): (&str, &View<'_, T>),
+    (result, c): (&'static str, &View<'_, O>),
 ) -> Result<()> {
-    if of_operand.is_empty() || of_c.is_empty() {
-        return Ok(());
-    }
-    let overlaps = Bytes::of(operand, of_operand).overlaps(&Bytes::of(c, of_c));
     expect(
-        !overlaps,
+        !overlap(operand, c),
         result,
         || format!("memory of `{name}`"),
         "a result apart from the operands, which are read while it is written",
+    )
+}
+
+/// A source is the result itself, each of whose elements is read before it is written, or apart from it.
+pub(super) fn check_source_apart<O: DeviceElement>(
+    source: &View<'_, O>,
+    c: &View<'_, O>,
+) -> Result<()> {
+    expect(
+        !overlap(source, c) || is_same_view(source, c),
+        "options.source",
+        || "a part of the memory of the result".to_owned(),
+        "the result itself, or memory apart from it: it is read while the result is written",
     )
 }

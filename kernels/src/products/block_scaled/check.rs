@@ -99,8 +99,8 @@ impl Call {
             )?;
         }
         check_result("c", result, size_of::<O>())?;
-        check_apart(("a.values", a.values, x), ("c", c, result))?;
-        check_apart(("b.values", b.values, y.transposed()), ("c", c, result))?;
+        check_apart(("a.values", a.values), ("c", c))?;
+        check_apart(("b.values", b.values), ("c", c))?;
         let width = if kind == Kind::AlongK { 1 } else { BLOCK };
         let scales = [
             scales_of("a.scales", Matrix::of("a.scales", a.scales)?, x, 1)?,
@@ -111,9 +111,8 @@ impl Call {
                 width,
             )?,
         ];
-        check_apart(("a.scales", a.scales, scales[0]), ("c", c, result))?;
-        let of_b_scales = scales[1].transposed();
-        check_apart(("b.scales", b.scales, of_b_scales), ("c", c, result))?;
+        check_apart(("a.scales", a.scales), ("c", c))?;
+        check_apart(("b.scales", b.scales), ("c", c))?;
         Ok(Call {
             size: [m, n, k],
             // Of one of the two there is one.

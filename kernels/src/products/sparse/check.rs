@@ -10,7 +10,7 @@ use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
 use crate::products::options::Options;
-use crate::products::overlap::check_apart;
+use crate::products::overlap::{check_apart, check_source_apart};
 use crate::products::weight_only::one_matrix;
 
 /// A call that has been checked.
@@ -50,11 +50,11 @@ impl SparseCall {
         )?;
         let element_bytes = size_of::<O>();
         check_result("c", result, element_bytes)?;
-        check_apart(("b", of_b, b.transposed()), ("c", c, result))?;
+        check_apart(("b", of_b), ("c", c))?;
         let source = options.source.filter(|_| options.has_source());
         let source = source.map(|view| {
-            let source = one_matrix("options.source", view)?;
-            check_source(source, result)
+            let source = check_source(one_matrix("options.source", view)?, result)?;
+            check_source_apart(view, c).map(|()| source)
         });
         let source = source.transpose()?;
         check_numbers(options, [m, n])?;

@@ -11,7 +11,7 @@ use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
 use crate::products::options::Options;
-use crate::products::overlap::check_apart;
+use crate::products::overlap::{check_apart, check_source_apart};
 
 /// A call that has been checked.
 pub(super) struct WeightCall {
@@ -51,11 +51,11 @@ impl WeightCall {
             format!("{:?}: the rows of x, the rows of weights", [m, n]),
         )?;
         check_result("y", result, size_of::<O>())?;
-        check_apart(("x", of_x, x), ("y", of_y, result))?;
+        check_apart(("x", of_x), ("y", of_y))?;
         let source = options.source.filter(|_| options.has_source());
         let source = source.map(|view| {
-            let source = one_matrix("options.source", view)?;
-            check_source(source, result)
+            let source = check_source(one_matrix("options.source", view)?, result)?;
+            check_source_apart(view, of_y).map(|()| source)
         });
         let source = source.transpose()?;
         check_numbers(options, [m, n])?;
