@@ -7,7 +7,7 @@
 
 use tilekit::prelude::*;
 use tilekit_kernels::products::dispatch::Dispatch;
-use tilekit_kernels::products::{Activation, Axis, Options, Products};
+use tilekit_kernels::products::{Activation, Axis, Options, Place, Products};
 
 /// Small whole numbers.
 fn number(at: usize, seed: usize) -> f64 {
@@ -243,6 +243,55 @@ fn a_closure_sees_the_place_of_results_that_lie_column_by_column() {
         sum + (2 * i + j) as f64
     };
     assert_eq!(found, (0..m * n).map(want).collect::<Vec<f64>>());
+}
+
+/// What is said of a call of 8 columns, 8 steps along K and this epilogue; nothing if it is computed.
+fn said<F>(device: &Device, rows: usize, options: &Options<'_, bf16>, epilogue: F) -> Option<String>
+where
+    F: Fn(Tensor<f32>, Place<bf16>) -> Tensor<f32> + Copy + Send + Sync + 'static,
+{
+    // A stream on which nothing failed.
+    let (products, stream) = (Products::new(device), Stream::new(device).unwrap());
+    let (a, c) = (bf16s(device, 64, 1), bf16s(device, 8 * rows, 2));
+    let (x, y, c) = (a.view([rows, 8]), a.view([8, 8]), c.view([rows, 8]));
+    let result = products.call_with(&stream, &x, &y, &c, options, epilogue);
+    let error = result.err()?.to_string();
+    let line = error.lines().find(|line| line.contains("the epilogue"));
+    Some(line.unwrap_or(&error).to_owned())
+}
+
+/// Numbers that a call does not have would be whatever C or a buffer of one scale holds.
+#[test]
+fn an_epilogue_reads_what_its_call_has() {
+    let device = Device::emulator();
+    let (bias, scale) = (bf16s(&device, 8, 1), floats(&device, 1, 2));
+    let none = Options::default();
+    let some = Options {
+        a_scales: Some(&scale),
+        bias: Some((&bias, Axis::Columns)),
+        ..none
+    };
+    let errors = [
+        said(&device, 8, &none, |x, at| x + at.source()),
+        said(&device, 8, &some, |x, at| x + at.bias(Axis::Rows)),
+        said(&device, 8, &some, |x, at| x * at.scales(Axis::Rows)),
+        said(&device, 8, &some, |x, at| x * at.scale(Axis::Columns)),
+    ];
+    let expected = [
+        "a source, which a call with `options.beta` of 0 does not have",
+        "a bias of `Axis::Rows`, which `options.bias` is not",
+        "a scale for each of `Axis::Rows`, which `options.a_scales` are not",
+        "one scale of `Axis::Columns`, which `options.b_scales` are not",
+    ];
+    for (found, expected) in errors.iter().zip(expected) {
+        let expected = format!("error[TK0017]: the epilogue reads {expected}");
+        assert_eq!(found.as_ref(), Some(&expected));
+    }
+    let all = |x: Tensor<f32>, at: Place<bf16>| x * at.scale(Axis::Rows) + at.bias(Axis::Columns);
+    assert_eq!(said(&device, 8, &some, all), None);
+    // The scale of the only row is one for each.
+    let each = |x: Tensor<f32>, at: Place<bf16>| x * at.scales(Axis::Rows) * at.scale(Axis::Rows);
+    assert_eq!(said(&device, 1, &some, each), None);
 }
 
 /// Operands of bytes are copied where they are not contiguous along K.

@@ -151,7 +151,7 @@ impl Products {
     }
 
     /// `C` is what `epilogue` makes of the sums of products and of their [`Place`], by which it reads what the options have: it is traced as part of the
-    /// kernel. It captures nothing, and the options have no activation. A column-major C is written to a workspace and copied.
+    /// kernel, once for each set of numbers that options have, and reading what they do not have is an error at its line. It captures nothing, and the options have no activation. A column-major C is written to a workspace and copied.
     ///
     /// ```
     /// use tilekit::prelude::*;
@@ -202,7 +202,8 @@ impl Products {
             let expected = "one that captures nothing: numbers of the call are in the options";
             return expect(false, "epilogue", found, expected);
         };
-        self.run(stream, [a, b], c, options, epilogue)
+        let given = options.given(Matrix::of("c", c)?.shape);
+        self.run(stream, [a, b], c, options, epilogue.of_call(given))
     }
 
     /// How [`call`](Products::call) would compute it, and why so. Nothing is compiled or launched.

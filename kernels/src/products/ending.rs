@@ -309,6 +309,7 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
             batch: self.batch,
             size,
             data: self.data,
+            given: None,
         }
     }
 

@@ -6,6 +6,7 @@ use tilekit::library::epilogue::{gelu, relu, silu};
 use tilekit::prelude::*;
 
 use super::factor::{UNIT_BYTES, unit};
+use super::given::Given;
 
 /// The numbers of a call that an epilogue may use, which kernels take as a parameter. Rows of the source begin where tensor maps want them, or `ANYWHERE`.
 #[derive(Clone, Copy, Aggregate, KernelParam)]
@@ -85,12 +86,18 @@ pub struct Place<O> {
     pub size: [Scalar<i32>; 2],
     /// What the call was given.
     pub data: Data<O>,
+    /// Which of its numbers there are, where an author's epilogue is told.
+    pub(crate) given: Option<Given>,
 }
 
 impl<O: Numeric> Place<O> {
-    /// The source of the call.
+    /// The source of the call, which has one where `beta` is not 0.
     #[device]
     pub fn source(self) -> Tensor<f32> {
+        static_assert!(
+            self.given.is_none_or(|given| given.source),
+            "the epilogue reads a source, which a call with `options.beta` of 0 does not have"
+        );
         let data = self.data;
         let inside = (self.row < self.size[0]) & (self.column < self.size[1]);
         let source = data.source + self.batch.cast::<i64>() * data.source_batch;
@@ -102,6 +109,10 @@ impl<O: Numeric> Place<O> {
     /// The bias of the call, a number for each row or column.
     #[device]
     pub fn bias(self, axis: Axis) -> Tensor<f32> {
+        static_assert!(
+            self.given.is_none_or(|given| given.bias[axis as usize]),
+            "the epilogue reads a bias of `Axis::{axis:?}`, which `options.bias` is not"
+        );
         let (at, end) = self.along(axis);
         let bias = self.data.bias.at(at).mask(at < end).other(O::ZERO).load();
         bias.cast::<f32>()
@@ -110,6 +121,11 @@ impl<O: Numeric> Place<O> {
     /// The scales of A, one for each row, or those of B, one for each column.
     #[device]
     pub fn scales(self, axis: Axis) -> Tensor<f32> {
+        static_assert!(
+            self.given.is_none_or(|given| given.scales[axis as usize]),
+            "the epilogue reads a scale for each of `Axis::{axis:?}`, which `options.{side}_scales` are not",
+            side = axis.side()
+        );
         let (at, end) = self.along(axis);
         let scales = self.data.scales[axis as usize];
         scales.at(at).mask(at < end).other(0.0).load()
@@ -118,6 +134,11 @@ impl<O: Numeric> Place<O> {
     /// The one scale of A or of B.
     #[device]
     pub fn scale(self, axis: Axis) -> Scalar<f32> {
+        static_assert!(
+            self.given.is_none_or(|given| given.scale[axis as usize]),
+            "the epilogue reads one scale of `Axis::{axis:?}`, which `options.{side}_scales` are not",
+            side = axis.side()
+        );
         self.data.scales[axis as usize].at(0).load()
     }
 
@@ -143,6 +164,14 @@ impl Axis {
         match self {
             Axis::Rows => Axis::Columns,
             Axis::Columns => Axis::Rows,
+        }
+    }
+
+    /// The operand that the scales of these lines are of.
+    fn side(self) -> &'static str {
+        match self {
+            Axis::Rows => "a",
+            Axis::Columns => "b",
         }
     }
 }
@@ -196,23 +225,39 @@ impl<O: Numeric> Epilogue<O> for Plain {
 
 /// A closure as an epilogue. It captures nothing, so that its type says which it is.
 #[derive(Clone, Copy)]
-pub struct Author<F>(F);
+pub struct Author<F> {
+    function: F,
+    given: Option<Given>,
+}
 
 impl<F: Copy + Send + Sync + 'static> Author<F> {
     /// That of a closure; `None` if it captures a value.
     pub fn new(function: F) -> Option<Self> {
-        (size_of::<F>() == 0).then_some(Author(function))
+        let given = None;
+        (size_of::<F>() == 0).then_some(Author { function, given })
+    }
+
+    /// The same for a call that has these numbers, of which it may read no others.
+    pub(crate) fn of_call(self, given: Given) -> Self {
+        let given = Some(given);
+        Author { given, ..self }
     }
 }
 
-impl<F: Copy + Send + Sync + 'static> Named for Author<F> {}
+impl<F: Copy + Send + Sync + 'static> Named for Author<F> {
+    fn name(&self) -> String {
+        self.given
+            .map_or_else(String::new, |given| given.to_string())
+    }
+}
 
 impl<O: Numeric, F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Sync + 'static>
     Epilogue<O> for Author<F>
 {
     #[track_caller]
     fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32> {
-        (self.0)(sums, at)
+        let given = self.given;
+        (self.function)(sums, Place { given, ..at })
     }
 }
 

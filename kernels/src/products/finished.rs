@@ -139,6 +139,7 @@ impl<O: Numeric> Finished<O> {
             batch: self.batch,
             size: self.size,
             data: self.data,
+            given: None,
         }
     }
 }

@@ -43,6 +43,7 @@ pub(crate) mod factor;
 pub mod few_tiles;
 pub(crate) mod finished;
 pub mod form;
+mod given;
 pub mod grouped;
 #[cfg(not(test))]
 mod grouped_cases;

@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 use tilekit::{Buffer, TensorView};
 
 use super::epilogue::{Activation, Axis, Scales, Standard};
+use super::given::Given;
 
 /// How exactly f32 is multiplied on tensor cores, which have no f32. Sums are f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -66,6 +67,18 @@ impl<O: DeviceElement> Options<'_, O> {
 
     pub(super) fn has_source(&self) -> bool {
         self.beta != 0.0
+    }
+
+    /// What an author's epilogue of a result of this shape may read.
+    pub(super) fn given(&self, shape: [usize; 2]) -> Given {
+        let counts = [self.a_scales, self.b_scales].map(|scales| scales.map(Buffer::len));
+        let axis = self.bias.map(|(_, axis)| axis);
+        Given {
+            source: self.has_source(),
+            bias: [Axis::Rows, Axis::Columns].map(|of| axis == Some(of)),
+            scale: counts.map(|count| count == Some(1)),
+            scales: [0, 1].map(|side| counts[side] == Some(shape[side])),
+        }
     }
 
     /// What a kernel is compiled for.

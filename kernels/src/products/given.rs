@@ -1,0 +1,35 @@
+//! The numbers that a call has for the epilogue of its author to read.
+
+use std::fmt;
+
+use tilekit::prelude::*;
+
+/// Which of them there are. Each is of rows, and of columns: scales of A and of B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Aggregate)]
+pub(crate) struct Given {
+    pub(crate) source: bool,
+    pub(crate) bias: [bool; 2],
+    /// One scale for all.
+    pub(crate) scale: [bool; 2],
+    /// One for each row or column, which may be the only one.
+    pub(crate) scales: [bool; 2],
+}
+
+impl fmt::Display for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers = [
+            (self.scale, ["scale_of_a", "scale_of_b"]),
+            (self.scales, ["scales_of_a", "scales_of_b"]),
+            (self.bias, ["bias_of_rows", "bias"]),
+            ([self.source, false], ["source", ""]),
+        ];
+        write!(f, "alpha")?;
+        let all = numbers
+            .iter()
+            .flat_map(|(are_there, names)| are_there.iter().zip(names));
+        for (_, name) in all.filter(|(is_there, _)| **is_there) {
+            write!(f, "+{name}")?;
+        }
+        Ok(())
+    }
+}
