@@ -56,6 +56,30 @@ fn an_application_compiles_loads_and_launches() -> tilekit::Result<()> {
     Ok(())
 }
 
+/// Launches that threads put on one stream run one after the other, whoever is first.
+#[test]
+fn threads_share_a_stream() -> tilekit::Result<()> {
+    for device in devices() {
+        let kernel = add::<512>.compile(&Compiler::default())?.load(&device)?;
+        let stream = Stream::new(&device)?;
+        let ones = Buffer::from_slice(&device, &[1.0_f32; 512])?;
+        let total = Buffer::<f32>::zeros(&device, 512)?;
+        let launch = || {
+            let arguments = (&total, &ones, &total, 512);
+            (0..50).try_for_each(|_| kernel.launch(&stream, grid(1u32), arguments))
+        };
+        std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(launch));
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().expect("no launch panics"))
+        })?;
+        stream.synchronize()?;
+        assert_eq!(total.to_vec()?, [200.0; 512]);
+    }
+    Ok(())
+}
+
 #[test]
 fn the_emulator_counts_what_the_last_launch_did() -> tilekit::Result<()> {
     let device = Device::emulator();

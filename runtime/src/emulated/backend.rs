@@ -172,7 +172,10 @@ impl Backend for EmulatedDevice {
     ) -> Result<()> {
         let is_beside_host = parameters.is_beside_host();
         let recording = stream.recording();
-        if recording.is_none() && !is_beside_host && stream.queue().is_idle()? {
+        if recording.is_none()
+            && !is_beside_host
+            && let Some(_turn) = stream.queue().idle_turn()?
+        {
             return function.launch(shape, grid, parameters);
         }
         let (entry, shape, parameters) = (function.clone(), shape.clone(), parameters.clone());

@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 /// Work of a stream in order. Nearly all of it is done when it is given; a launch beside the host, and all behind it, by a thread.
 #[derive(Default)]
 pub(crate) struct Queue {
+    /// Held by who does work at once. It is taken before `state`, and not by the thread of the queue.
+    turn: Mutex<()>,
     state: Mutex<State>,
     changed: Condvar,
     busy: BusyQueues,
@@ -56,10 +58,30 @@ impl Queue {
         self: &Arc<Self>,
         work: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        if self.is_idle()? {
+        if let Some(_turn) = self.idle_turn()? {
             return work();
         }
         self.push(None, work)
+    }
+
+    /// Held while work is done at once, so that what other threads give comes after it. None where work is queued, which it comes after.
+    ///
+    /// # Errors
+    /// As for [`is_idle`](Queue::is_idle).
+    pub(crate) fn idle_turn(&self) -> Result<Option<MutexGuard<'_, ()>>> {
+        let turn = self.turn();
+        Ok(self.is_idle()?.then_some(turn))
+    }
+
+    /// The turns of several queues, in an order of which there is one, so that no two threads wait for each other.
+    pub(crate) fn turns(mut queues: Vec<&Arc<Queue>>) -> Vec<MutexGuard<'_, ()>> {
+        queues.sort_unstable_by_key(|queue| Arc::as_ptr(queue));
+        queues.dedup_by_key(|queue| Arc::as_ptr(queue));
+        queues.into_iter().map(|queue| queue.turn()).collect()
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues `work` and returns.
@@ -71,6 +93,8 @@ impl Queue {
         watch: Option<Arc<Announced>>,
         work: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<()> {
+        // Behind what another thread does at once.
+        let _turn = self.turn();
         let mut state = self.state();
         state.report()?;
         let work = Box::new(work);

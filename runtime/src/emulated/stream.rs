@@ -94,6 +94,7 @@ impl EmulatedStream {
             recording.push(Step::new(work));
             return Ok(());
         }
+        let _turns = Queue::turns(streams.iter().map(|stream| &stream.queue).collect());
         streams.iter().try_for_each(|stream| stream.queue.wait())?;
         work()
     }
