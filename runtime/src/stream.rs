@@ -1,6 +1,7 @@
 //! Streams and events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{AnyEvent, AnyGraph, AnyStream, Backend, On};
 use crate::buffer::Buffer;
@@ -17,6 +18,7 @@ use crate::mapped::MappedBuffer;
 /// A queue of work that runs in order, beside the work of other streams.
 pub struct Stream {
     number: u64,
+    turn: Mutex<()>,
     device: Device,
     queue: AnyStream,
     in_flight: InFlight,
@@ -32,6 +34,7 @@ impl Stream {
         };
         Ok(Stream {
             number: MADE.fetch_add(1, Ordering::Relaxed),
+            turn: Mutex::default(),
             device: device.clone(),
             queue,
             in_flight: InFlight::default(),
@@ -42,6 +45,12 @@ impl Stream {
     /// streams run at the same time.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Held while several launches that share a workspace of the stream are put on it, so that another thread that holds it for its own puts them in front or behind.
+    /// A single launch needs none. Calls of tuned kernels that use workspaces take it, and a thread that holds it makes none: it would wait for itself.
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The device that it feeds.

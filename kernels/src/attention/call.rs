@@ -29,7 +29,7 @@ use super::written::check_forward;
 /// values of the same, and 192 with values of 128 (the prefill of MLA); those of `decode` and `append` are 64, 128 and 256.
 ///
 /// The first call that needs a kernel compiles and loads it, and the first one of a stream allocates its workspace, which waits
-/// for the device: neither may happen while a graph is captured.
+/// for the device: neither may happen while a graph is captured. Threads may share a stream: calls of several launches put them on it one call after the other.
 ///
 /// ```
 /// use tilekit::prelude::*;

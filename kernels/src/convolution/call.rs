@@ -38,7 +38,7 @@ impl Pixel for f16 {}
 /// all that and launches nothing.
 ///
 /// The first call that needs a kernel compiles and loads it, and the first one of a stream that copies allocates a workspace, which waits for the device: neither may happen
-/// while a graph is captured.
+/// while a graph is captured. Threads may share a stream: calls that use workspaces put their launches on it one call after the other.
 ///
 /// ```
 /// use tilekit::prelude::*;
@@ -235,6 +235,7 @@ impl Convolutions {
         let length = shape.of_filters();
         let count = plan.map_or(0, |plan| plan.parts);
         let room = count.max(1) * length;
+        let _turn = stream.turn();
         let parts = self.products.workspace::<f32>(stream, Role::Result, room)?;
         if let Some(plan) = plan {
             self.sum_pixels(stream, (shape, plan), factors, &*parts)?;
@@ -301,6 +302,7 @@ impl Convolutions {
         epilogue: E,
     ) -> Result<()> {
         let shape = &call.shape;
+        let _turn = stream.turn();
         let copies = self.copied(stream, call, [x, filters])?;
         let out = self.result::<T>(stream, call)?;
         let [of_x, of_y] = [0, 1].map(|side| copies.as_ref().map(|copies| &*copies[side]));

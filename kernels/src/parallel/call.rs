@@ -1,6 +1,7 @@
 //! Products over several ranks as a program calls them: checks, memory that all ranks access, launches on all of them.
 
 use std::any::TypeId;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tilekit::prelude::*;
@@ -35,6 +36,7 @@ type Matrices<'a, 'o, T> = ([OfRanks<'a, T>; 2], OfRanks<'a, T>, &'a Options<'o,
 ///
 /// Every rank has the same shapes. Nothing in a launch depends on the number of the call, so that calls are captured and replayed; the first call of a shape compiles, loads and allocates,
 /// and waits for the devices. A wait for other ranks has a [limit](Parallel::with_limit). [`Options`] add a bias, a residual and an activation.
+/// Threads may share it: calls put their launches on the streams one call after the other.
 ///
 /// ```
 /// use tilekit::prelude::*;
@@ -68,6 +70,7 @@ pub struct Parallel<'w> {
     /// For each rank attention to keys that have been gathered.
     pub(crate) attention: Vec<Attention>,
     pub(crate) memory: Memory,
+    turn: Mutex<()>,
 }
 
 impl<'w> Parallel<'w> {
@@ -80,6 +83,7 @@ impl<'w> Parallel<'w> {
             of_ranks: world.devices().iter().map(Products::new).collect(),
             attention: world.devices().iter().map(Attention::new).collect(),
             memory: Memory::default(),
+            turn: Mutex::default(),
         }
     }
 
@@ -263,6 +267,11 @@ impl<'w> Parallel<'w> {
         }
     }
 
+    /// Held while the launches of a call, which share copies and memory of all ranks, are put on the streams.
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn gather<T: Operand + ResultOf<T>, E: Epilogue<T>>(
         &self,
         call: &Checked,
@@ -272,6 +281,7 @@ impl<'w> Parallel<'w> {
         let Planned {
             tile, ctas, pause, ..
         } = call.plan();
+        let _turn = self.turn();
         let placed = call.place(self.world, &self.of_ranks, [a, b], c, (options, true))?;
         let needed = Kind::Gather.shared(tile, call.ranks, call.size);
         let memory = self.memory.of::<T>(self.world, needed)?;
@@ -308,6 +318,7 @@ impl<'w> Parallel<'w> {
         let Planned {
             tile, ctas, pause, ..
         } = planned;
+        let _turn = self.turn();
         let placed = call.place(self.world, &self.of_ranks, [a, b], c, (options, true))?;
         let kind = if TO_ALL { Kind::Reduce } else { Kind::Scatter };
         let needed = kind.shared(tile, call.ranks, call.size);
@@ -341,6 +352,7 @@ impl<'w> Parallel<'w> {
         ([a, b], c, options): Matrices<'_, '_, T>,
         epilogue: E,
     ) -> Result<()> {
+        let _turn = self.turn();
         let placed = call.place(self.world, &self.of_ranks, [a, b], c, (options, false))?;
         let [m, n, k] = call.whole();
         let memory = self

@@ -48,7 +48,7 @@ use super::split_k::{SplitTile, split_k};
 ///
 /// The first call that needs a kernel compiles and loads it. The first one of a stream that copies or divides K among CTAs, and each that needs more than those before, allocates a workspace, which waits
 /// for the device. Neither may happen while a graph is captured. A graph uses the workspaces of the stream that it was captured on: it is not replayed beside other work of
-/// that stream, or beside itself.
+/// that stream, or beside itself. Threads may share a stream: calls that use workspaces put their launches on it one call after the other.
 ///
 /// ```
 /// use tilekit::prelude::*;
@@ -237,6 +237,7 @@ impl Products {
         if call.size[2] == 0 && epilogue.is_plain() {
             return self.copy(stream, None, (c.source(), call.result));
         }
+        let _turn = stream.turn();
         let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let (x, y, x_scales, y_scales, epilogue) = match turned.filter(|_| call.is_transposed) {

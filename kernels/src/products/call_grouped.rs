@@ -226,6 +226,7 @@ impl Products {
         let kernel = self.kernel::<Handles<T, O>>(key, || {
             fixed(grouped::<T, O, E>, form).compile(self.compiler())
         })?;
+        let _turn = stream.turn();
         let x = self.factor(
             stream,
             (Role::X, a.source()),

@@ -250,6 +250,7 @@ impl Attention {
             .enumerate()
             .find(of_depths)
             .expect("the check of a call knows the depths of this table");
+        let _turn = call.stream.turn();
         let rows = self.gradient_rows(call)?;
         self.launch_begin(call, index, &passes, &rows)?;
         // Without keys dQ is zero, as `backward_begin` left it, and there is neither dK nor dV.

@@ -236,6 +236,7 @@ impl Attention {
         } else {
             1
         };
+        let _turn = call.stream.turn();
         let rows = self.split_rows(call.stream, [rows, sizes.depths[1]])?;
         let workspace = self.workspace(call.stream)?;
         let (no_table, no_numbers) = &workspace.nothing;

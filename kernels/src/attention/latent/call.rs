@@ -136,6 +136,7 @@ impl Attention {
     ) -> Result<()> {
         let checked = check_latent(q, cache, out, lse, scale)?;
         let parts = self.latent_parts(cache, checked.plan_shape())?;
+        let _turn = stream.turn();
         let workspace = self.workspace(stream)?;
         let plan = workspace.plan(&self.device, stream, plan_numbers(parts, checked.batch))?;
         self.check_cache(stream, cache, checked.plan_shape())?;
@@ -183,6 +184,7 @@ impl Attention {
     ) -> Result<()> {
         let checked = check_latent(q, cache, out, lse, scale)?;
         check_plan(plan, checked.plan_shape())?;
+        let _turn = stream.turn();
         self.check_cache(stream, cache, checked.plan_shape())?;
         if cache.checked {
             self.launch_check_plan(stream, cache, plan)?;

@@ -102,6 +102,7 @@ impl Attention {
             return self.launch_results(stream, shape, first, (parts[1].out, &lines[1]), to);
         }
         // Sums of all but the last part stay f32, in two places in turn.
+        let _turn = stream.turn();
         let room = self.split_rows(stream, [2 * rows, columns])?;
         let places = [0, 1].map(|at| {
             let sums = room.sums.view(shape).with_offset(at * rows * columns);

@@ -100,6 +100,7 @@ impl Products {
         if k == 0 {
             return self.copy(stream, None, (c.source(), call.result));
         }
+        let _turn = stream.turn();
         let places = self.places(stream, &call, [a, b], (c, false))?;
         match best(call.size) {
             ScaledPlan::Many(tile, programs) => {

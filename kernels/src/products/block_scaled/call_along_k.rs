@@ -73,6 +73,7 @@ impl Products {
                 self.copy(stream, None, (c.source(), call.result))
             };
         }
+        let _turn = stream.turn();
         let places = self.places(stream, &call, [a, b], (c, options.adds))?;
         let of_b = (Role::OtherScales, b.scales.source());
         let b_scales = self.placed(stream, of_b, call.scales[1].transposed(), true)?;

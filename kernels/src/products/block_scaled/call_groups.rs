@@ -92,6 +92,7 @@ impl Products {
             columns,
             "at least 1: groups are found by the kernel",
         )?;
+        let _turn = stream.turn();
         let places = self.places(stream, &call, [a, b], (c, true))?;
         let (tile, programs) = best_of_groups([m, n, k], groups, size_of::<O>());
         let form = GroupedForm { tile, is_counted };

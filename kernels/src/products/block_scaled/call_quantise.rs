@@ -78,6 +78,7 @@ impl Products {
         if matrix.is_empty() {
             return Ok((values, scales));
         }
+        let _turn = stream.turn();
         let place = self.placed(stream, (Role::X, x.source()), matrix, true)?;
         let key = (
             TypeId::of::<T>(),

@@ -203,6 +203,7 @@ impl Products {
             let none = b.source().view([m, 0]);
             return self.call(stream, &none, b, c, options);
         };
+        let _turn = stream.turn();
         let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let turned = epilogue.transposed().filter(|_| call.is_turned);

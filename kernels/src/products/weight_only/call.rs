@@ -216,6 +216,7 @@ impl Products {
             let none = weights.scales().view([k, n]);
             return self.call(stream, x, &none, y, options);
         };
+        let _turn = stream.turn();
         let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let factor = self.factor(stream, (Role::X, x.source()), (call.x, call.taken))?;
