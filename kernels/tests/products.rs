@@ -282,6 +282,21 @@ fn sizes_without_elements_and_of_one() {
     }
 }
 
+/// A launch has no more than 65535 CTAs along y, with 64 columns each.
+#[test]
+fn a_copy_of_more_columns_than_a_grid_has_along_y() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let n = 65536 * 64;
+    let c = Buffer::from_slice(&device, &vec![bf16::ONE; n]).unwrap();
+    let none = Buffer::<bf16>::zeros(&device, 0).unwrap();
+    let (a, b) = (none.view([1, 0]), none.view([0, n]));
+    products
+        .multiply_into(&stream, &a, &b, &c.view([1, n]))
+        .unwrap();
+    assert!(c.to_vec().unwrap().iter().all(|x| x.to_bits() == 0));
+}
+
 #[test]
 fn a_product_of_many_tiles() {
     let device = Device::emulator();

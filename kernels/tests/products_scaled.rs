@@ -258,6 +258,13 @@ fn what_does_not_fit_is_named() {
         say([8, 2], [2, 1], [16, 8]),
         "product: `c`: found shape [16, 8]; expected [8, 16]: the rows of a, the columns of b"
     );
+    let columns = 65535 * 128 + 1;
+    let same = c.view([1, columns]).with_strides([1, 0]);
+    let error = products.quantise_rows(&stream, &same).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "product: `x`: found 8388481 columns; expected at most 8388480: give parts of it"
+    );
     let a = Scaled {
         values: &a.view([m, k]),
         scales: &of_a.view([m, 2]),

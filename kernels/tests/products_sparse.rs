@@ -277,6 +277,12 @@ fn what_does_not_fit_is_named() {
         HostSparse::compress(&elements, [70, 131], Pruning::Refuse),
         "product: `elements`: found 9100 elements; expected 9170: 70 rows of 131",
     );
+    let rows = 65535 * 64 + 1;
+    let same = there.view([rows, 16]).with_strides([0, 1]);
+    refused(
+        products.compress(&stream, &same, Pruning::LargestTwo),
+        "product: `dense`: found 4194241 rows; expected at most 4194240: give parts of it",
+    );
     let kept = Buffer::<bf16>::zeros(&device, 8).unwrap();
     let places = Buffer::<u16>::zeros(&device, 255).unwrap();
     refused(

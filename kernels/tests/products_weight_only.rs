@@ -310,6 +310,16 @@ fn what_does_not_fit_is_named() {
         products.pack_weights(stream, given, of_128),
         "product: `scales`: found shape [16, 2]; expected [16, 1]: one for each group of each row of weights",
     );
+    let rows = 65535 * 64 + 1;
+    let given = DeviceWeights {
+        weights: &bytes.view([rows, 64]).with_strides([0, 1]),
+        scales: &scales.view([rows, 1]).with_strides([0, 1]),
+        zeros: None,
+    };
+    refused(
+        products.pack_weights(stream, given, of_128),
+        "product: `weights`: found 4194241 rows; expected at most 4194240: give parts of it",
+    );
     let packed = &own.packed(&all, bf16::from_f32)[0];
     let x = Buffer::<bf16>::zeros(device, 4 * 128).unwrap();
     let y = Buffer::<bf16>::zeros(device, 4 * 16).unwrap();

@@ -62,6 +62,21 @@ pub(crate) fn check_result(name: &'static str, result: Matrix, element_bytes: us
     check_room(name, result, element_bytes)
 }
 
+/// Rows or columns that a kernel takes so many at a time along y of its grid, which has fewer CTAs than along x.
+pub(crate) fn check_along_y(
+    name: &'static str,
+    (count, lines): (usize, &str),
+    at_a_time: usize,
+) -> Result<()> {
+    let most = MOST_ALONG_Y * at_a_time;
+    expect(
+        count <= most,
+        name,
+        || format!("{count} {lines}"),
+        format!("at most {most}: give parts of it"),
+    )
+}
+
 /// Indices have 32 bits.
 pub(crate) fn check_room(name: &'static str, matrix: Matrix, element_bytes: usize) -> Result<()> {
     let padded = Matrix::padded(matrix, element_bytes).room()[0];

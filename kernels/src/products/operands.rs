@@ -16,6 +16,7 @@ use super::matrix::Matrix;
 use super::need::Need;
 use super::options::Options;
 use super::pad_rows::{pad_rows, tiles};
+use super::plan::MOST_ALONG_Y;
 use super::promotion::promotion;
 use super::repack::{TILE, repack};
 use crate::handles::handles;
@@ -287,6 +288,12 @@ impl Products {
     ) -> Result<()> {
         let is_there = i32::from(source.is_some());
         let (source, from) = source.unwrap_or((target, to));
+        // A grid has fewer CTAs along y than along x.
+        let (from, to) = if to.shape[1].div_ceil(TILE) > MOST_ALONG_Y {
+            (from.transposed(), to.transposed())
+        } else {
+            (from, to)
+        };
         let which = Which::Repack(from.along(), to.along());
         let compile = || match (from.along(), to.along()) {
             (0, 0) => repack::<T, 0, 0>.compile(self.compiler()),

@@ -11,6 +11,7 @@ use super::which::ScaledWhich;
 use crate::handles::handles;
 use crate::products::call::Products;
 use crate::products::check::View;
+use crate::products::check_matrices::check_along_y;
 use crate::products::error::{Result, expect};
 use crate::products::factor::{Operand, unit};
 use crate::products::kept_kernels::Which;
@@ -65,6 +66,7 @@ impl Products {
         let found = matrix.batches[0];
         expect(found == 1, "x", || format!("{found} matrices"), "one")?;
         let [m, k] = matrix.shape;
+        check_along_y("x", (k, "columns"), BLOCK)?;
         let pitch = k.next_multiple_of(unit::<E4m3>());
         let (blocks, steps) = (m.div_ceil(rows), k.div_ceil(BLOCK));
         let (count, scales_pitch) = if rows == 1 {

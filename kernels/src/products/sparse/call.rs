@@ -17,6 +17,7 @@ use super::{Pruning, SparseMatrix, SparseOperand};
 use crate::handles::handles;
 use crate::products::call::Products;
 use crate::products::check::View;
+use crate::products::check_matrices::check_along_y;
 use crate::products::epilogue::{Data, Epilogue, Plain};
 use crate::products::epilogue_arguments::EpilogueArguments;
 use crate::products::error::Result;
@@ -81,6 +82,7 @@ impl Products {
         let matrix = one_matrix("dense", dense)?;
         let shape @ [m, k] = matrix.shape;
         check_shape(shape)?;
+        check_along_y("dense", (m, "rows"), STRIP)?;
         let pitch = kept_pitch::<T>(k);
         let kept = Buffer::<T>::new(self.device(), m * pitch)?;
         let places = Buffer::<u16>::new(self.device(), numbers::<T>(shape))?;

@@ -8,6 +8,7 @@ use tilekit::prelude::*;
 use super::check::{WeightCall, one_matrix};
 use super::decode::Unquantised;
 use super::few::weight_only_few;
+use super::format::STRIP;
 use super::launch::{FewHandles, ManyHandles, WeightLaunch, WeightWhich};
 use super::many::weight_only_many;
 use super::pack::{pack_codes, pack_scales};
@@ -17,6 +18,7 @@ use super::{WeightFormat, WeightValues};
 use crate::handles::handles;
 use crate::products::call::Products;
 use crate::products::check::View;
+use crate::products::check_matrices::check_along_y;
 use crate::products::epilogue::{Epilogue, Plain};
 use crate::products::epilogue_arguments::EpilogueArguments;
 use crate::products::error::{Result, expect};
@@ -72,6 +74,7 @@ impl Products {
             weights.shape[1] * 8 / format.values.bits(),
         ];
         check_shape("weights", shape, format)?;
+        check_along_y("weights", (n, "rows"), STRIP)?;
         check_zeros("zeros", from.zeros.is_some(), format)?;
         let groups = format.group.count(k);
         let of_groups = |name: &'static str, matrix: Matrix| {
