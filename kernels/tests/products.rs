@@ -282,6 +282,19 @@ fn sizes_without_elements_and_of_one() {
     }
 }
 
+/// A batch of no matrices is multiplied by one for all of them.
+#[test]
+fn a_batch_of_none() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let x = Buffer::<bf16>::zeros(&device, 64).unwrap();
+    let (none, one) = (x.view([0, 8, 8]), x.view([8, 8]));
+    for [a, b] in [[&none, &one], [&one, &none], [&none, &none]] {
+        let c = products.multiply::<bf16, bf16>(&stream, a, b).unwrap();
+        assert!(c.is_empty());
+    }
+}
+
 /// A launch has no more than 65535 CTAs along y, with 64 columns each.
 #[test]
 fn a_copy_of_more_columns_than_a_grid_has_along_y() {

@@ -111,7 +111,13 @@ impl Products {
     ) -> Result<Buffer<O>> {
         let [x, y] = [Matrix::of("a", a)?, Matrix::of("b", b)?];
         let [m, n] = [x.shape[0], y.shape[1]];
-        let batches = x.batches[0].max(y.batches[0]);
+        let counts = [x.batches[0], y.batches[0]];
+        // One matrix for all of none is multiplied by none.
+        let batches = if counts.contains(&0) {
+            0
+        } else {
+            counts[0].max(counts[1])
+        };
         let elements = batches.saturating_mul(m).saturating_mul(n);
         let c = Buffer::new(&self.device, elements)?;
         self.multiply_into(stream, a, b, &c.view([batches, m, n]))?;
