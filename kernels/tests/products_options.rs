@@ -245,6 +245,26 @@ fn a_closure_sees_the_place_of_results_that_lie_column_by_column() {
     assert_eq!(found, (0..m * n).map(want).collect::<Vec<f64>>());
 }
 
+/// A bias is stored by the kernel of a product, of which there are no steps.
+#[test]
+fn a_plan_without_steps_along_k() {
+    let device = Device::emulator();
+    let (products, x) = (Products::new(&device), bf16s(&device, 64, 1));
+    let bias = bf16s(&device, 8, 2);
+    let plan = |bias| {
+        let options = Options {
+            bias,
+            ..Options::default()
+        };
+        let (a, b) = (x.view([8, 0]), x.view([0, 8]));
+        let plan = products.plan(&a, &b, &x.view([8, 8]), &options);
+        plan.unwrap().to_string()
+    };
+    assert_eq!(plan(None), "no product");
+    let with_bias = plan(Some((&bias, Axis::Columns)));
+    assert!(with_bias.contains("fastest by the model"), "{with_bias}");
+}
+
 /// What is said of a call of 8 columns, 8 steps along K and this epilogue; nothing if it is computed.
 fn said<F>(device: &Device, rows: usize, options: &Options<'_, bf16>, epilogue: F) -> Option<String>
 where

@@ -224,7 +224,7 @@ impl Products {
         options: &Options<'_, O>,
     ) -> Result<CallPlan> {
         let call = Call::check([a, b], c, options, true)?;
-        Ok(call.plan(&self.dispatch, options.are_settled))
+        Ok(call.plan(&self.dispatch, options))
     }
 
     fn run<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
@@ -255,18 +255,13 @@ impl Products {
             let numbers = (options, [x_scales, y_scales]);
             return self.launch_in_place(stream, (&call, plan), matrices, numbers, epilogue);
         }
-        let [m, n, k] = call.size;
         let [(of_x, x_taken), (of_y, y_taken)] =
             [0, 1].map(|side| (call.factors[side], call.taken[side]));
         let [of_x, of_y] = self.both_factors(
             stream,
             [(x.source(), of_x, x_taken), (y.source(), of_y, y_taken)],
         )?;
-        let need = Need {
-            // Nothing along K is a step of zeros.
-            size: [m, n, k.max(1)],
-            ..call.need()
-        };
+        let need = call.need();
         let of_c = (Role::Result, c.source());
         let result = if call.is_apart(self.planned(need).plan.instance) {
             self.apart(stream, of_c, call.result, false)?

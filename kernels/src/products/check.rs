@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tilekit::TensorView;
+use tilekit::{DeviceElement, TensorView};
 
 use super::check_matrices::{
     check_numbers, check_precision, check_result, check_shapes, check_source,
@@ -236,8 +236,10 @@ impl Call {
     }
 
     pub(super) fn need(&self) -> Need {
+        let [m, n, k] = self.size;
         Need {
-            size: self.size,
+            // Nothing along K is a step of zeros.
+            size: [m, n, k.max(1)],
             batches: self.batches,
             element_bytes: self.element_bytes,
             is_mn_major: self.taken.map(|taken| taken.side().is_mn_major),
@@ -257,13 +259,21 @@ impl Call {
         }
     }
 
-    pub(super) fn plan(&self, dispatch: &Dispatch, are_settled: [bool; 2]) -> CallPlan {
-        let is_product = !self.is_empty() && self.size[2] > 0;
+    pub(super) fn plan<O: DeviceElement>(
+        &self,
+        dispatch: &Dispatch,
+        options: &Options<'_, O>,
+    ) -> CallPlan {
+        // Without steps along K there is a product for what is added to it.
+        let is_product = !self.is_empty() && (self.size[2] > 0 || !options.are_plain());
         let product = is_product.then(|| dispatch.choose(&self.need()));
         let is_mapped = |choice: &Choice| {
             !matches!(choice.plan.instance, Instance::Any(_) | Instance::Copied(_))
         };
-        let is_settled = self.sides(are_settled).iter().any(|side| side.is_settled);
+        let is_settled = self
+            .sides(options.are_settled)
+            .iter()
+            .any(|side| side.is_settled);
         let overlaps = |choice: Choice| is_settled || choice.plan.overlaps(&self.need());
         CallPlan {
             product,
