@@ -548,6 +548,14 @@ fn bad_calls_are_refused() {
         &[8, 1, 1, 16],
         &[1, 1, 5, 8],
         &options(&[1, 9], 1),
-        "convolution: `options`: found [(1, 1, 0), (1, 1, 0), (1, 9, 0)] taps, strides and paddings; expected what im2col maps reach: strides to 8; with two spatial dimensions padding to 128 and taps that span 255 pixels, with three 16 and 31",
+        "convolution: `options`: found a width of 40 pixels with 1 taps, dilation 1 and stride 9, the first tap from pixel 0 to 36; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last",
+    );
+    // The first tap of the last result is far before the last pixel.
+    refused(
+        &[1, 1, 300, 16],
+        &[8, 1, 200, 16],
+        &[1, 1, 101, 8],
+        &options(&[1], 1),
+        "convolution: `options`: found a width of 300 pixels with 200 taps, dilation 1 and stride 1, the first tap from pixel 0 to 100; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last",
     );
 }

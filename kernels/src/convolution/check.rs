@@ -10,6 +10,7 @@ use super::filters::ADDED;
 use super::filters_plan::FilterPlan;
 use super::options::Options;
 use super::plan::Tiled;
+use super::reach::Reach;
 use super::shape::{Along, Shape};
 use super::sizes::{Sizes, View, dense, same};
 use crate::overlap::{Elements, Overlap, is_same_view};
@@ -178,13 +179,8 @@ fn are_whole<T: DeviceElement>(
 
 /// Where no im2col map reaches all pixels.
 fn out_of_reach<R>(shape: &Shape) -> Result<R> {
-    let found = || {
-        let numbers = shape
-            .along
-            .map(|along| (along.taps, along.stride, -along.lower));
-        format!("{numbers:?} taps, strides and paddings")
-    };
-    let expected = "what im2col maps reach: strides to 8; with two spatial dimensions padding to 128 and taps that span 255 pixels, with three 16 and 31";
+    let found = || shape.out_of_reach();
+    let expected = format!("what im2col maps reach: {}", Reach::of(shape));
     expect(false, "options", found, expected).map(|()| unreachable!())
 }
 

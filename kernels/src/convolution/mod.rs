@@ -19,6 +19,7 @@ mod launch;
 mod options;
 pub mod pad;
 mod plan;
+mod reach;
 mod shape;
 mod sizes;
 mod walk;

@@ -1,7 +1,6 @@
 //! The sizes of a convolution, and what follows from them.
 
 use tilekit::prelude::*;
-use tilekit::target::SM_90A;
 use tilekit::{TensorSource, TensorView};
 
 use crate::products::factor::unit;
@@ -52,24 +51,14 @@ impl Along {
         })
     }
 
-    /// From the end of the input to the end of the pixels that the first tap takes.
-    fn upper(&self) -> i64 {
-        let last = self.lower + (self.output as i64 - 1) * self.stride as i64;
-        last + 1 - self.input as i64
+    /// The input pixel under the first tap of the last output pixel.
+    pub(super) fn last(&self) -> i64 {
+        self.lower + (self.output as i64 - 1) * self.stride as i64
     }
 
-    /// Whether an im2col map of `spatial` dimensions reaches its pixels.
-    fn fits(&self, spatial: usize) -> bool {
-        let limits = &SM_90A.tensor_map;
-        let Some(corners) = limits.corner_offsets(spatial + 2) else {
-            return false;
-        };
-        let corners = i64::from(*corners.start())..=i64::from(*corners.end());
-        let most_offset = (1 << (16 / spatial)) - 2;
-        let is_near = corners.contains(&self.lower) && corners.contains(&self.upper());
-        is_near
-            && (self.taps - 1) * self.dilation <= most_offset
-            && self.stride <= limits.element_stride as usize
+    /// From the end of the input to the end of the pixels that the first tap takes.
+    pub(super) fn upper(&self) -> i64 {
+        self.last() + 1 - self.input as i64
     }
 }
 
@@ -104,18 +93,12 @@ impl Shape {
     }
 
     /// The dimensions that the image's map has.
-    fn spatial(&self) -> &[Along] {
+    pub(super) fn spatial(&self) -> &[Along] {
         if self.has_depth {
             &self.along
         } else {
             &self.along[1..]
         }
-    }
-
-    /// Whether an im2col map reaches all pixels.
-    pub(super) fn fits_maps(&self) -> bool {
-        let spatial = self.spatial();
-        spatial.iter().all(|along| along.fits(spatial.len()))
     }
 
     /// The convolution that gives the gradient of the image from that of the result, by filters whose taps run backwards, and that has channels for filters; of
