@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::halving::HEATS;
 use crate::case::Sizes;
 use crate::harness::files;
 use crate::harness::request::TuneTimes;
@@ -58,6 +59,24 @@ pub(super) enum Outcome {
         /// The clock of the multiprocessors behind it.
         clock_mhz: Option<u32>,
     },
+}
+
+impl Outcome {
+    /// Whether a search may have written it: a heat that there is, and times.
+    fn is_possible(&self) -> bool {
+        let Outcome::Timed {
+            heat,
+            single_us,
+            back_to_back_us,
+            ..
+        } = self
+        else {
+            return true;
+        };
+        let is_time = |us: &f32| us.is_finite() && *us > 0.0;
+        let are_times = |all: &[f32]| !all.is_empty() && all.iter().all(is_time);
+        *heat < HEATS.len() && are_times(single_us) && are_times(back_to_back_us)
+    }
 }
 
 impl Record {
@@ -163,7 +182,9 @@ impl Records {
         let mut records = Records::default();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             match serde_json::from_str::<Record>(line) {
-                Ok(record) if record.format == FORMAT => records.add(&record),
+                Ok(record) if record.format == FORMAT && record.outcome.is_possible() => {
+                    records.add(&record);
+                }
                 _ => records.unread += 1,
             }
         }
@@ -321,6 +342,25 @@ mod tests {
         let cut = &text(&all)[..text(&all).len() - 9];
         let cut = Records::of(cut);
         assert_eq!((cut.unread, cut.latest().len()), (1, 1));
+    }
+
+    /// A heat of 10^18 was asked memory for, and the fastest time was that of no launch.
+    #[test]
+    fn damaged_numbers_are_passed_over() {
+        let damaged = [
+            timed(1_000_000_000_000_000_000, 4.0),
+            timed(0, -4.0),
+            timed(0, 0.0),
+            Outcome::Timed {
+                heat: 0,
+                seed: 0,
+                single_us: Vec::new(),
+                back_to_back_us: vec![4.0],
+                clock_mhz: None,
+            },
+        ];
+        let records = Records::of(&text(&damaged.map(|outcome| record("a", "1", outcome))));
+        assert_eq!((records.unread, records.latest().len()), (4, 0));
     }
 
     #[test]
