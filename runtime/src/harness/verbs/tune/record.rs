@@ -117,7 +117,11 @@ impl Known {
     fn note(&mut self, record: &Record) {
         self.predicted_us = record.predicted_us;
         match &record.outcome {
-            Outcome::Right => self.is_right = true,
+            Outcome::Right => {
+                self.is_right = true;
+                // It was tried anew.
+                self.failure = None;
+            }
             outcome @ (Outcome::Wrong { .. } | Outcome::Failed { .. }) => {
                 self.failure = Some(outcome.clone());
             }
@@ -342,6 +346,24 @@ mod tests {
         let cut = &text(&all)[..text(&all).len() - 9];
         let cut = Records::of(cut);
         assert_eq!((cut.unread, cut.latest().len()), (1, 1));
+    }
+
+    /// `--fresh` tries anew what failed for a reason that has gone, such as a full disk.
+    #[test]
+    fn a_candidate_that_is_right_has_failed_no_more() {
+        let message = "no space left on device".to_string();
+        let failed = record("a", "1", Outcome::Failed { message });
+        let right = record("a", "1", Outcome::Right);
+        let has_failed = |lines: &[Record]| {
+            let records = Records::of(&text(lines));
+            records
+                .get(&right.key, "1")
+                .expect("known")
+                .failure
+                .is_some()
+        };
+        assert!(!has_failed(&[failed.clone(), right.clone()]));
+        assert!(has_failed(&[right.clone(), failed]));
     }
 
     /// A heat of 10^18 was asked memory for, and the fastest time was that of no launch.
