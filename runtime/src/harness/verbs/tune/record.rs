@@ -175,8 +175,9 @@ impl Records {
     /// # Errors
     /// The path, and what the operating system says.
     pub(super) fn read(path: &Path) -> io::Result<Records> {
-        match fs::read_to_string(path) {
-            Ok(text) => Ok(Records::of(&text)),
+        match fs::read(path) {
+            // A line that is no text is no record; the others are.
+            Ok(bytes) => Ok(Records::of(&String::from_utf8_lossy(&bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Records::default()),
             Err(error) => Err(files::failed(path, "read", &error)),
         }
@@ -364,6 +365,17 @@ mod tests {
         };
         assert!(!has_failed(&[failed.clone(), right.clone()]));
         assert!(has_failed(&[right.clone(), failed]));
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_is_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tune.jsonl");
+        let one = text(&[record("a", "1", Outcome::Right)]);
+        let lines = [b"\xff\xfe{\n", one.as_bytes()].concat();
+        fs::write(&path, lines).expect("written");
+        let records = Records::read(&path).expect("read");
+        assert_eq!((records.unread, records.latest().len()), (1, 1));
     }
 
     /// A heat of 10^18 was asked memory for, and the fastest time was that of no launch.
