@@ -31,20 +31,28 @@ pub struct Watchdog {
 impl Watchdog {
     /// Watches over `what` (a kernel's name) for `limit`.
     pub fn start(what: &str, limit: Duration) -> Watchdog {
+        Watchdog::saying(what, limit, DEADLOCK)
+    }
+
+    /// The same of work that is on no GPU, and what to do where it takes longer.
+    pub(crate) fn saying(what: &str, limit: Duration, help: &'static str) -> Watchdog {
         let (alive, ended) = mpsc::channel::<()>();
         let what = what.to_string();
         thread::spawn(move || {
             if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                give_up(&what, limit);
+                give_up(&what, limit, help);
             }
         });
         Watchdog { _alive: alive }
     }
 }
 
-fn give_up(what: &str, limit: Duration) -> ! {
+/// Why a kernel does not end.
+const DEADLOCK: &str = "probably a deadlock (a wrong mbarrier count or phase?); run it on the emulator, which names the waiting warps and what they wait for";
+
+fn give_up(what: &str, limit: Duration, help: &str) -> ! {
     leave_saying(&format!(
-        "`{what}` did not end within {} s: probably a deadlock (a wrong mbarrier count or phase?); run it on the emulator, which names the waiting warps and what they wait for",
+        "`{what}` did not end within {} s: {help}",
         limit.as_secs_f64()
     ))
 }

@@ -239,7 +239,16 @@ impl Share<'_> {
             Mode::Check(bed)
         };
         let limit = Duration::from_millis(self.request.time_limit_ms);
-        let _watchdog = Watchdog::start(&entrant.candidate.name, limit);
+        let name = &entrant.candidate.name;
+        let _watchdog = if self.device.is_cuda() {
+            Watchdog::start(name, limit)
+        } else {
+            Watchdog::saying(
+                name,
+                limit,
+                "`--time-limit` gives it longer on the emulator, and smaller sizes take less",
+            )
+        };
         let (CaseOutcome { report, result }, ready) =
             run.entry.run_candidate(&run.sizes, &mode, Some(at));
         let compares = entrant.is_checked || !report.agreements.is_empty();
