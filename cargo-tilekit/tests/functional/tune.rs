@@ -150,6 +150,13 @@ fn mistakes(package: &Package) {
         .tilekit(&format!("{TUNE} --shard 3/2"))
         .ends_with(2)
         .says(&["write I/N with I from 1 to N"]);
+    let file = package.artifacts().join("tune.jsonl");
+    let before = records(package);
+    package
+        .tilekit(&format!("tune --profile dev --export {}", file.display()))
+        .ends_with(2)
+        .says(&["is the file of records", "export to another"]);
+    assert_eq!(records(package), before);
     package
         .tilekit("tune --profile dev --device cuda")
         .ends_with(106);

@@ -173,12 +173,26 @@ pub(super) fn show(context: &Context, request: &TuneRequest, records: &Records) 
     Ok(Exit::Success)
 }
 
+/// By whatever names, where both are there.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let [one, other] = [one, other].map(|path| path.canonicalize().ok());
+    one.is_some() && one == other
+}
+
 /// Writes the fastest candidates that are not stale.
 pub(super) fn export(
     context: &Context,
     request: &TuneRequest,
-    (records, file): (&Records, &Path),
+    (records, of_records): (&Records, &Path),
+    file: &Path,
 ) -> Done {
+    if is_same_file(file, of_records) {
+        let text = format!("{} is the file of records", file.display());
+        let help = "export to another: only the fastest candidates are written, and records are what they are chosen from";
+        let remark = Remark::error(text).with_help(help);
+        context.speaker.failure(&remark);
+        return Err(Exit::Usage);
+    }
     let digests = Digests::default();
     let mut lines = String::new();
     let mut written = 0;

@@ -50,7 +50,7 @@ pub(in crate::harness) fn tune(context: &mut Context, request: &TuneRequest) -> 
     match &request.task {
         TuneTask::Search => search(context, request, (path, records)),
         TuneTask::Show => kept::show(context, request, &records),
-        TuneTask::Export(file) => kept::export(context, request, (&records, file)),
+        TuneTask::Export(file) => kept::export(context, request, (&records, &path), file),
     }
 }
 
