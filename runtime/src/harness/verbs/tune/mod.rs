@@ -81,6 +81,8 @@ fn search(
             return Ok(Exit::Success);
         }
     }
+    // Before the candidates are compiled, which takes minutes.
+    let appending = Appending::open(&path).map_err(|error| unusable(context, &error))?;
     let candidates: usize = work
         .iter()
         .map(|one| work::chosen(&one.space, request).len())
@@ -94,7 +96,6 @@ fn search(
         records
     };
     name_stale(context, &work, (&records, &bench.machine));
-    let appending = Appending::open(&path).map_err(|error| unusable(context, &error))?;
     let mut ledger = Ledger {
         work: &work,
         machine: &bench.machine,
