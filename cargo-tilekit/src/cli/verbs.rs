@@ -146,7 +146,7 @@ pub(crate) struct Test {
     #[command(flatten)]
     pub(crate) run: Run,
     /// Run every case on the emulator under this many schedules: seeds from 0 [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(crate) seeds: Option<u64>,
     #[command(flatten)]
     pub(crate) checks: Checks,
@@ -163,7 +163,7 @@ pub(crate) struct Mutate {
     #[arg(long, value_delimiter = ',', value_name = "KIND")]
     pub(crate) kinds: Vec<String>,
     /// Schedules under which a mutant runs until it is reported: seeds from 0
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(crate) seeds: u64,
     /// Run all mutants again, also those with results recorded for this build
     #[arg(long)]
@@ -189,7 +189,7 @@ pub(crate) struct Isolation {
     #[arg(long, value_name = "N", value_parser = value::processes)]
     pub(crate) jobs: Option<usize>,
     /// Times that a process runs each case until something is found
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub(crate) repeats: u64,
     /// Seconds that a launch of a mutant may take beyond what the unchanged kernel takes
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = value::seconds_of_minute)]
@@ -208,7 +208,7 @@ pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) run: Run,
     /// Single launches per run, whose median is reported; back to back, at most 8 slices are timed
-    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     pub(crate) samples: u32,
     /// Seconds of a sustained run of the kernel and each peer, at the clock that power allows, such as 1.5 [default:
     /// none]
@@ -227,7 +227,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "NAME", value_parser = value::file_name)]
     pub(crate) against: Option<String>,
     /// By how many percent a run may be slower than the baseline
-    #[arg(long, value_name = "PERCENT", default_value_t = 5, requires = "against", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, requires = "against", value_parser = clap::value_parser!(u32).range(0..=1000), allow_negative_numbers = true)]
     pub(crate) most_loss: u32,
     /// Read hardware counters of each launch by CUPTI, beside what the model of an H200 says
     #[arg(long)]
@@ -249,19 +249,24 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "FILE")]
     pub(crate) records: Option<PathBuf>,
     /// Tune only share I of N of the selected runs
-    #[arg(long, value_name = "I/N")]
+    #[arg(long, value_name = "I/N", allow_hyphen_values = true)]
     pub(crate) shard: Option<Shard>,
     /// Time every legal candidate in every heat, whatever the model says
     #[arg(long)]
     pub(crate) exhaustive: bool,
     /// Time at most this many candidates of a run where a model orders them
-    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     pub(crate) most: u32,
     /// What the random order of launches depends on
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     pub(crate) seed: u64,
     /// Seconds that one candidate may take to be checked, its reference included
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600), allow_negative_numbers = true)]
     pub(crate) time_limit: u32,
     /// Measure again what is recorded
     #[arg(long, conflicts_with_all = ["show", "export"])]

@@ -150,6 +150,17 @@ fn mistakes(package: &Package) {
         .tilekit(&format!("{TUNE} --shard 3/2"))
         .ends_with(2)
         .says(&["write I/N with I from 1 to N"]);
+    package
+        .tilekit(&format!("{TUNE} --shard -1/2"))
+        .ends_with(2)
+        .says(&["write I/N with I from 1 to N"]);
+    for [option, value] in [["--seed <N>", "-1"], ["--most <N>", "-1"]] {
+        let name = option.trim_end_matches(" <N>");
+        package
+            .tilekit(&format!("{TUNE} {name} {value}"))
+            .ends_with(2)
+            .says(&[&format!("invalid value '{value}' for '{option}'")]);
+    }
     let file = package.artifacts().join("tune.jsonl");
     let before = records(package);
     package
