@@ -40,8 +40,13 @@ pub(in crate::harness) fn tune(context: &mut Context, request: &TuneRequest) -> 
     let path = request.records.clone().unwrap_or_else(default);
     let records = Records::read(&path).map_err(|error| unusable(context, &error))?;
     if records.unread > 0 {
+        let are = if records.unread == 1 {
+            "is no record"
+        } else {
+            "are no records"
+        };
         let text = format!(
-            "{} of {} are no records of this release",
+            "{} of {} {are} of this release",
             count(records.unread, "line"),
             path.display()
         );
