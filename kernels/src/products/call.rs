@@ -432,7 +432,10 @@ impl Products {
         if let Some(&planned) = plans.get(&need) {
             return planned;
         }
-        let plan = self.dispatch.choose(&need);
+        let plan = self
+            .dispatch
+            .choose(&need)
+            .expect("a call that is checked has a plan");
         if plans.len() == KEPT_PLANS {
             plans.clear();
         }

@@ -57,7 +57,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
     ) -> CaseResult {
         let need = self.need();
         let plan = match case.size("instance") {
-            PLANNED => Plan::best(&need),
+            PLANNED => Plan::best(&need).expect("a case is one that a call may need"),
             number => {
                 let instance = INSTANCES[number - 1].fitted(&need);
                 let instance = instance.expect("a case names an instance that computes it");

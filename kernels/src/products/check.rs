@@ -266,7 +266,7 @@ impl Call {
     ) -> CallPlan {
         // Without steps along K there is a product for what is added to it.
         let is_product = !self.is_empty() && (self.size[2] > 0 || !options.are_plain());
-        let product = is_product.then(|| dispatch.choose(&self.need()));
+        let product = is_product.then(|| dispatch.choose(&self.need())).flatten();
         let is_mapped = |choice: &Choice| {
             !matches!(choice.plan.instance, Instance::Any(_) | Instance::Copied(_))
         };

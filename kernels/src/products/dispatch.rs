@@ -203,15 +203,15 @@ impl Dispatch {
         self.exact.is_empty()
     }
 
-    /// The choice for what is needed.
-    pub fn choose(&self, need: &Need) -> Choice {
+    /// The choice for what is needed; none where there is no [plan](Plan::best).
+    pub fn choose(&self, need: &Need) -> Option<Choice> {
         if let Some(number) = self.number {
             let plans = Plan::all(need);
-            let number = number % plans.len();
-            return Choice {
+            let number = number.checked_rem(plans.len())?;
+            return Some(Choice {
                 plan: plans[number],
                 why: Why::Number(number),
-            };
+            });
         }
         let class = Class::of(need);
         let size = (class, need.size);
@@ -219,19 +219,19 @@ impl Dispatch {
         let of_kind = self.set.get(&size).or_else(|| self.exact.get(&size));
         let of_kind = of_kind.filter(|_| is_one);
         if let Some(plan) = of_kind.and_then(|&instance| Plan::able(instance, need)) {
-            return Choice {
+            return Some(Choice {
                 plan,
                 why: Why::Tuned,
-            };
+            });
         }
-        let best = Plan::best(need);
+        let best = Plan::best(need)?;
         let elsewhere = self.elsewhere.get(&size).filter(|_| is_one);
         let elsewhere = elsewhere.and_then(|&instance| Plan::able(instance, need));
         if let Some(plan) = elsewhere.filter(|plan| is_confirmed_elsewhere(plan, &best)) {
-            return Choice {
+            return Some(Choice {
                 plan,
                 why: Why::TunedElsewhere,
-            };
+            });
         }
         // The model knows what copies take, and confirms a record without them or does not.
         let mapped = Class {
@@ -240,10 +240,10 @@ impl Dispatch {
         };
         let near = self.near.get(&mapped).filter(|_| is_one);
         let near = near.and_then(|near| nearby(near, need, &best));
-        near.unwrap_or(Choice {
+        Some(near.unwrap_or(Choice {
             plan: best,
             why: Why::Model,
-        })
+        }))
     }
 }
 
@@ -288,8 +288,13 @@ mod tests {
     }
 
     #[track_caller]
+    fn chosen(dispatch: &Dispatch, need: &Need) -> Choice {
+        dispatch.choose(need).expect("a call may need it")
+    }
+
+    #[track_caller]
     fn check(dispatch: &Dispatch, size: [usize; 3], expected: &str) {
-        let choice = dispatch.choose(&Need::of_16_bits(size)).to_string();
+        let choice = chosen(dispatch, &Need::of_16_bits(size)).to_string();
         assert!(choice.contains(expected), "{size:?}: {choice}");
     }
 
@@ -339,14 +344,22 @@ mod tests {
         assert!(dispatch.is_empty());
         assert!(dispatch.add(&tuned([512, 512, 512], "128x256")));
         let need = Need::of_16_bits([512, 512, 512]);
-        assert_eq!(dispatch.choose(&need).why, Why::Tuned);
+        assert_eq!(chosen(&dispatch, &need).why, Why::Tuned);
         let wide = Need {
             element_bytes: [2, 4],
             ..need
         };
-        assert_eq!(dispatch.choose(&wide).why, Why::Model);
+        assert_eq!(chosen(&dispatch, &wide).why, Why::Model);
         let batched = Need { batches: 2, ..need };
-        assert_eq!(dispatch.choose(&batched).why, Why::Model);
+        assert_eq!(chosen(&dispatch, &batched).why, Why::Model);
+    }
+
+    #[test]
+    fn what_no_call_needs_has_no_choice() {
+        let need = Need::of_16_bits([1 << 31; 3]);
+        for dispatch in [Dispatch::default(), Dispatch::by_number(3)] {
+            assert_eq!(dispatch.choose(&need), None);
+        }
     }
 
     #[test]
@@ -355,7 +368,7 @@ mod tests {
         let need = Need::of_16_bits([4096, 4096, 4096]);
         let other = Plan::all(&need)[1];
         dispatch.set(&need, other.instance);
-        let choice = dispatch.choose(&need);
+        let choice = chosen(&dispatch, &need);
         assert_eq!((choice.plan, choice.why), (other, Why::Tuned));
         check(&dispatch, [4096, 4096, 4160], "; fastest by the model");
     }
@@ -385,11 +398,11 @@ mod tests {
     #[test]
     fn a_record_of_another_kind_counts_at_its_size_where_there_is_none_of_this_kind() {
         let need = Need::of_16_bits([1000, 1000, 1000]);
-        let of_h200 = Dispatch::of_gpu("NVIDIA H200", 132).choose(&need);
+        let of_h200 = chosen(&Dispatch::of_gpu("NVIDIA H200", 132), &need);
         assert_eq!(of_h200.why, Why::Tuned);
         let mut dispatch = Dispatch::of_gpu("G", 132);
         assert!(dispatch.is_empty());
-        let choice = dispatch.choose(&need);
+        let choice = chosen(&dispatch, &need);
         assert_eq!(
             (choice.plan, choice.why),
             (of_h200.plan, Why::TunedElsewhere)
@@ -399,8 +412,8 @@ mod tests {
         let far = entry_of(&tuned([1000, 1000, 1000], "64x16 by 1 CTAs along K"));
         let (class, size, instance) = far.expect("a record");
         dispatch.elsewhere.insert((class, size), instance);
-        assert_eq!(dispatch.choose(&need).why, Why::Model);
-        let of_fewer = Dispatch::of_gpu("G", 78).choose(&need);
+        assert_eq!(chosen(&dispatch, &need).why, Why::Model);
+        let of_fewer = chosen(&Dispatch::of_gpu("G", 78), &need);
         assert_eq!(of_fewer.why, Why::Model);
         assert!(dispatch.add(&tuned([1000, 1000, 1000], "192x192")));
         check(&dispatch, [1000, 1000, 1000], "192x192, ");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::cluster_tiles::ClusterTile;
 use super::factor::INSTRUCTION_ROWS;
 use super::instances::{INSTANCES, Instance};
-use super::need::Need;
+use super::need::{MOST, Need};
 use super::plan::{Plan, resident};
 
 /// The share of the time of the fastest listed plan below which such a tile is taken: of those the model knows measured times.
@@ -106,7 +106,7 @@ fn widths([along_rows, columns]: [usize; 2], groups: usize) -> BTreeSet<usize> {
     let most = if groups == 2 { 208 } else { 224 };
     let of_wave = |waves: usize| [1, 8].map(|ctas| waves * resident(ctas) / along_rows.max(1));
     let counts = (1..=MOST_TILES).chain((1..=MOST_WAVES).flat_map(of_wave));
-    let least = |count: usize| columns.div_ceil(count).next_multiple_of(UNIT);
+    let least = |count: usize| columns.div_ceil(count).min(MOST).next_multiple_of(UNIT);
     let widths = counts.filter(|&count| count > 0).map(least);
     widths
         .filter(|width| (2 * UNIT..=most).contains(width))
@@ -142,12 +142,13 @@ mod tests {
     #[test]
     fn what_no_listed_tile_divides_has_one_of_its_own() {
         let need = Need::of_16_bits([280, 9072, 7984]);
-        let plan = Plan::best(&need);
+        let plan = Plan::best(&need).expect("a plan");
         assert!(
             plan.to_string().starts_with("192x144 by clusters of"),
             "{plan}"
         );
         let listed = Need::of_16_bits([4096, 4096, 4096]);
-        assert_eq!(faster_than(&Plan::best(&listed), &listed), None);
+        let best = Plan::best(&listed).expect("a plan");
+        assert_eq!(faster_than(&best, &listed), None);
     }
 }

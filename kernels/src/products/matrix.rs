@@ -4,10 +4,7 @@ use tilekit::prelude::*;
 
 use super::error::{Result, expect};
 use super::factor::UNIT_BYTES;
-use super::need::unit_of;
-
-/// Elements along which indices of 32 bits may count.
-const MOST: usize = 1 << 28;
+use super::need::{MOST, unit_of};
 
 /// A matrix in a buffer, or a batch of them, by elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,9 @@
 use super::factor::STAGE_BYTES;
 use super::options::Precision;
 
+/// Elements along which indices of 32 bits may count.
+pub(super) const MOST: usize = 1 << 28;
+
 /// A product, as the choice of its kernel depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Need {
@@ -68,11 +71,17 @@ impl Need {
         (self.size[2] * self.element_bytes[0]).div_ceil(STAGE_BYTES)
     }
 
+    /// Whether indices of 32 bits count its extents and the results of a product, as each call checks.
+    pub(super) fn is_countable(&self) -> bool {
+        let [m, n, _] = self.size;
+        self.size.iter().all(|&extent| extent <= MOST) && i32::try_from(m * n).is_ok()
+    }
+
     /// Bytes of all matrices.
     pub(super) fn bytes(&self) -> f64 {
-        let ([m, n, k], [of_operands, of_result]) = (self.size, self.element_bytes);
-        let of_one = (m * k + n * k) * of_operands + m * n * of_result;
-        (of_one * self.batches) as f64
+        let [m, n, k] = self.size.map(|extent| extent as f64);
+        let [of_operands, of_result] = self.element_bytes.map(|bytes| bytes as f64);
+        ((m * k + n * k) * of_operands + m * n * of_result) * self.batches as f64
     }
 }
 

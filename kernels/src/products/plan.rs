@@ -114,8 +114,8 @@ impl Plan {
         plans
     }
 
-    /// The plan with the least time, the first of equal ones.
-    pub fn best(need: &Need) -> Plan {
+    /// The plan with the least time, the first of equal ones; none of what no call needs: extents beyond 2^28, more results than indices of 32 bits count, or more products than a grid has CTAs along z.
+    pub fn best(need: &Need) -> Option<Plan> {
         let better = |best: Plan, plan: Plan| {
             if plan.microseconds < best.microseconds {
                 plan
@@ -123,9 +123,8 @@ impl Plan {
                 best
             }
         };
-        let best = Plan::every(need).reduce(better);
-        let listed = best.expect("tiles of 128 x 256 take operands of any order");
-        even_tiles::faster_than(&listed, need).unwrap_or(listed)
+        let listed = Plan::every(need).reduce(better)?;
+        Some(even_tiles::faster_than(&listed, need).unwrap_or(listed))
     }
 
     fn every(need: &Need) -> impl Iterator<Item = Plan> {
@@ -135,6 +134,9 @@ impl Plan {
 
     /// The plan of an instance, if that can compute what is needed.
     pub fn able(instance: Instance, need: &Need) -> Option<Plan> {
+        if !need.is_countable() || need.batches > MOST_ALONG_Y {
+            return None;
+        }
         if let Some(tiles) = Division::tiles(instance, need)
             && Division::most(tiles, need.steps()) < 2
         {
@@ -276,9 +278,13 @@ mod tests {
     use super::*;
     use crate::products::options::Precision;
 
+    fn best(need: &Need) -> Plan {
+        Plan::best(need).expect("a call may need it")
+    }
+
     #[track_caller]
     fn check(size: [usize; 3], expected: &str) {
-        let plan = Plan::best(&Need::of_16_bits(size)).to_string();
+        let plan = best(&Need::of_16_bits(size)).to_string();
         assert!(plan.starts_with(expected), "{size:?}: {plan}");
     }
 
@@ -318,8 +324,8 @@ mod tests {
             ends_early: true,
             ..whole
         };
-        assert!(Plan::best(&whole).instance.stores_by_tma());
-        assert!(!Plan::best(&beside).instance.stores_by_tma());
+        assert!(best(&whole).instance.stores_by_tma());
+        assert!(!best(&beside).instance.stores_by_tma());
     }
 
     #[test]
@@ -364,11 +370,49 @@ mod tests {
         assert!(!Plan::all(&batched).iter().any(of_clusters));
     }
 
+    /// Numbers of the model overflow for none of these.
+    #[test]
+    fn extents_have_plans_as_far_as_calls_have_them() {
+        let f32s = Need {
+            element_bytes: [4, 4],
+            precision: Precision::Tf32x3,
+            ..Need::of_16_bits([1; 3])
+        };
+        for of in [Need::of_16_bits([1; 3]), f32s] {
+            let plan = |size, batches| {
+                Plan::best(&Need {
+                    size,
+                    batches,
+                    ..of
+                })
+            };
+            for size in [
+                [1 << 28, 7, 1 << 20],
+                [7, 1 << 28, 1],
+                [46340, 46340, 1 << 28],
+            ] {
+                assert!(
+                    plan(size, 1).is_some() && plan(size, 65535).is_some(),
+                    "{size:?}"
+                );
+            }
+            for size in [
+                [1 << 31; 3],
+                [1 << 40, 16, 16],
+                [16, 16, usize::MAX],
+                [46341, 46341, 1],
+            ] {
+                assert_eq!(plan(size, 1), None, "{size:?}");
+            }
+            assert_eq!(plan([16; 3], 65536), None);
+        }
+    }
+
     /// A copy of 330 MB takes longer than one launch that reads rows where they are; where it is small and stays in L2, tensor maps are worth it.
     #[test]
     fn rows_that_begin_anywhere_are_copied_where_that_takes_less_than_it_saves() {
         let is_read_in_place = |size: [usize; 3]| {
-            let plan = Plan::best(&Need::of_packed_16_bits(size));
+            let plan = best(&Need::of_packed_16_bits(size));
             matches!(plan.instance, Instance::Any(_))
         };
         for size in [[13534, 41, 12097], [41, 13534, 12097], [25, 15858, 671]] {
@@ -415,7 +459,7 @@ mod tests {
                 "128x16 by three products of tf32, A and B exchanged, 4 CTAs",
             ),
         ] {
-            let plan = Plan::best(&need(size)).to_string();
+            let plan = best(&need(size)).to_string();
             assert!(plan.starts_with(expected), "{size:?}: {plan}");
         }
         let rounded = Plan::all(&Need::of_16_bits([16, 4096, 4096]));

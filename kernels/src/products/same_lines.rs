@@ -93,14 +93,17 @@ mod tests {
             ([227, 1840, 40], "64x80 by clusters of 2x4"),
             ([24, 11416, 48], "128x32 by clusters of 4x1"),
         ] {
-            let plan = Plan::best(&Need::of_16_bits(size)).to_string();
+            let plan = Plan::best(&Need::of_16_bits(size))
+                .expect("a plan")
+                .to_string();
             assert!(plan.contains(expected), "{size:?}: {plan}");
         }
     }
 
     #[test]
     fn rows_that_begin_at_lines_or_along_m_and_n_cost_nothing_more() {
-        let best = |need: &Need| least_microseconds(Plan::best(need).instance, need);
+        let best =
+            |need: &Need| least_microseconds(Plan::best(need).expect("a plan").instance, need);
         let aligned = Need::of_16_bits([30, 6232, 64]);
         assert_eq!(best(&aligned), None);
         let short = Need::of_16_bits([30, 6232, 24]);
