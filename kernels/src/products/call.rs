@@ -37,7 +37,7 @@ use super::split_k::{SplitTile, split_k};
 ///
 /// `C[M, N] = A[M, K] · B[K, N]`, each a view with any strides: row-major, column-major, a part of another matrix. Views of three dimensions are batches
 /// of products, of which an operand of two dimensions is the same in all. [`Operand`] and [`ResultOf`] say which element types there are. Sums are f32,
-/// of i8 i32, and results are rounded once; f32 is multiplied as tf32, or by three products of it ([`Precision`]).
+/// of i8 i32, which wrap where they leave its range, as they can where K is 131072 or more; results are rounded once; f32 is multiplied as tf32, or by three products of it ([`Precision`]).
 /// [`call`](Products::call) adds scales, a bias, another matrix and an activation ([`Options`]), and
 /// [`call_with`](Products::call_with) has a closure of the author's in the kernel instead.
 ///

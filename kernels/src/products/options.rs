@@ -18,6 +18,9 @@ pub enum Precision {
 }
 
 /// `C = activation(alpha · scales of A · scales of B · A·B + bias + beta · source)`. The default is the product alone.
+///
+/// All of it but the product is computed in f32, also where A and B are i8 and C and what is added to it i32: whole numbers are exact to 2²⁴, and a C of i32 that is larger is
+/// rounded even by `beta` of 1. The product alone is exact in i32.
 #[derive(Clone, Copy)]
 pub struct Options<'a, O> {
     /// The factor of the product.
