@@ -48,7 +48,11 @@ impl Plan {
             microseconds: plan.microseconds + copies,
             ..plan
         };
-        residual::corrected(plan, need)
+        let of_model = (instance, plan.microseconds, plan.waves(need));
+        Plan {
+            microseconds: plan.microseconds * residual::factor(of_model, need),
+            ..plan
+        }
     }
 
     /// The same without the time of copies, and of lines that several CTAs ask for.
