@@ -86,7 +86,7 @@ pub struct Place<O> {
     pub size: [Scalar<i32>; 2],
     /// What the call was given.
     pub data: Data<O>,
-    /// Which of its numbers there are, where an author's epilogue is told.
+    /// Which of its numbers the call has; none for the epilogues of this crate, whose fields say it.
     pub(crate) given: Option<Given>,
 }
 
