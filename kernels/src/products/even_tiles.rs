@@ -138,7 +138,7 @@ mod tests {
         check([1, 1 << 20], 2, &[]);
     }
 
-    /// What cublasLt computed 1.2 times as fast by a tile of 144 rows as the list did.
+    /// By the list it took 1.14 to 1.33 times as long as by cublasLt.
     #[test]
     fn what_no_listed_tile_divides_has_one_of_its_own() {
         let need = Need::of_16_bits([280, 9072, 7984]);
