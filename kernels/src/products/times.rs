@@ -161,7 +161,8 @@ fn rows_outside(
 ) -> f64 {
     let below = (m.next_multiple_of(rows) - m) * n.div_ceil(columns);
     let beside = (n.next_multiple_of(columns) - n) * m.div_ceil(ctas * rows);
-    ((below + beside) * need.steps() * need.batches) as f64
+    // Counts of the largest products that have a plan leave 64 bits.
+    (below + beside) as f64 * need.steps() as f64 * need.batches as f64
 }
 
 /// The same of tiles of clusters, which load each row once, and none of a tile that is outside as a whole.
@@ -171,7 +172,7 @@ fn partly_outside(tile: ClusterTile, need: &Need) -> f64 {
     let tiles = |axis: usize| size[axis].div_ceil(tile.shape()[axis]);
     let loaded = |axis: usize| tiles(axis).div_ceil(tile.along[axis]);
     let outside = |axis: usize| tiles(axis) * tile.shape()[axis] - size[axis];
-    ((outside(0) * loaded(1) + outside(1) * loaded(0)) * need.steps()) as f64
+    (outside(0) * loaded(1) + outside(1) * loaded(0)) as f64 * need.steps() as f64
 }
 
 pub(super) fn many_microseconds(
