@@ -114,10 +114,10 @@ fn every_pattern_of_four_comes_back() {
     }
     let ordered = [f32::NAN, f32::INFINITY, -1.0, 2.0].map(bf16::from_f32);
     let kept = HostSparse::compress(&ordered, [1, 4], Pruning::LargestTwo).unwrap();
-    assert!(kept.kept[0].is_nan() && kept.kept[1] == bf16::INFINITY);
+    assert!(kept.kept()[0].is_nan() && kept.kept()[1] == bf16::INFINITY);
     let least = [i8::MIN, 127, -127, 1];
     let kept = HostSparse::compress(&least, [1, 4], Pruning::LargestTwo).unwrap();
-    assert_eq!(kept.kept[..2], [-128, 127]);
+    assert_eq!(kept.kept()[..2], [-128, 127]);
 }
 
 /// Products of whole numbers, which are exact, of B and C in any order.

@@ -30,12 +30,26 @@ impl fmt::Display for Pruning {
 /// A matrix `[M, K]` of which two of four neighbours in a row are kept, in memory of the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSparse<T> {
+    pub(super) kept: Vec<T>,
+    pub(super) places: Vec<u16>,
+    pub(super) shape: [usize; 2],
+}
+
+impl<T> HostSparse<T> {
     /// `[M, kept_pitch(K)]`, as [`layout`](super::layout) says. What fills rows is 0.
-    pub kept: Vec<T>,
+    pub fn kept(&self) -> &[T] {
+        &self.kept
+    }
+
     /// Where those were, in blocks.
-    pub places: Vec<u16>,
+    pub fn places(&self) -> &[u16] {
+        &self.places
+    }
+
     /// M and K.
-    pub shape: [usize; 2],
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
 }
 
 impl<T: SparseOperand> HostSparse<T> {
@@ -52,7 +66,7 @@ impl<T: SparseOperand> HostSparse<T> {
     ///      expected two of each four neighbours: `Pruning::LargestTwo` keeps those"
     /// );
     /// let compressed = HostSparse::compress(&row, [1, 8], Pruning::LargestTwo).unwrap();
-    /// assert_eq!(compressed.kept[..4], [3, -4, 5, -5]);
+    /// assert_eq!(compressed.kept()[..4], [3, -4, 5, -5]);
     /// assert_eq!(compressed.dense(), [3, 0, 0, -4, 5, 0, -5, 0]);
     /// ```
     ///
