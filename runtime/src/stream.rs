@@ -1,7 +1,8 @@
 //! Streams and events.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{AnyEvent, AnyGraph, AnyStream, Backend, On};
 use crate::buffer::Buffer;
@@ -17,34 +18,40 @@ use crate::mapped::MappedBuffer;
 
 /// A queue of work that runs in order, beside the work of other streams.
 pub struct Stream {
-    number: u64,
     turn: Mutex<()>,
     device: Device,
     queue: AnyStream,
     in_flight: InFlight,
+    locals: Mutex<Locals>,
 }
+
+/// A value of each type.
+type Locals = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
 impl Stream {
     /// A new stream. It does not order itself after the default stream of CUDA or any other.
     pub fn new(device: &Device) -> Result<Stream> {
-        static MADE: AtomicU64 = AtomicU64::new(0);
         let queue = match device.backend() {
             On::Cuda(context) => On::Cuda(context.stream()?),
             On::Emulator(emulator) => On::Emulator(emulator.stream()?),
         };
         Ok(Stream {
-            number: MADE.fetch_add(1, Ordering::Relaxed),
             turn: Mutex::default(),
             device: device.clone(),
             queue,
             in_flight: InFlight::default(),
+            locals: Mutex::default(),
         })
     }
 
-    /// What no other stream of this process has: for workspaces that each stream needs of its own, since launches of two
-    /// streams run at the same time.
-    pub fn number(&self) -> u64 {
-        self.number
+    /// The value of type `T` of this stream, made when it is first asked for and dropped with the stream: what each stream needs of its own, such as workspaces, since launches of two streams run at the same time.
+    pub fn local<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut locals = self.locals.lock().unwrap_or_else(PoisonError::into_inner);
+        let local = locals
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::<T>::default());
+        let local = Arc::clone(local).downcast();
+        local.expect("a value of its type")
     }
 
     /// Held while several launches that share a workspace of the stream are put on it, so that another thread that holds it for its own puts them in front or behind.
@@ -395,5 +402,25 @@ impl Event {
                 used_on: self.device.facts().name.clone(),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stream_has_values_of_its_own_which_go_with_it() -> Result<()> {
+        let device = Device::emulator();
+        let (stream, other) = (Stream::new(&device)?, Stream::new(&device)?);
+        let of = |stream: &Stream| stream.local::<Mutex<Vec<i32>>>();
+        of(&stream).lock().unwrap().push(7);
+        assert_eq!(*of(&stream).lock().unwrap(), [7]);
+        assert!(of(&other).lock().unwrap().is_empty());
+        assert_eq!(*stream.local::<i32>(), 0, "of another type");
+        let weak = Arc::downgrade(&of(&stream));
+        drop(stream);
+        assert!(weak.upgrade().is_none());
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Compiler, Device, LoadedKernel};
@@ -20,7 +20,7 @@ use super::table::{DenseHandles, Instance, Operand, masked};
 use super::workspace::Workspace;
 use super::written::check_forward;
 
-/// Attention on a device: the kernels that calls have needed so far, and what each stream needs of its own.
+/// Attention on a device: the kernels that calls have needed so far. Workspaces belong to streams.
 /// [`backward`](Attention::backward) has the gradients, [`forward_blocks`](Attention::forward_blocks) and [`backward_blocks`](Attention::backward_blocks) take block-sparse masks, [`decode`](Attention::decode) attends to a cache, to which
 /// [`append`](Attention::append) stores, and [`merge`](Attention::merge) merges results.
 ///
@@ -57,7 +57,6 @@ pub struct Attention {
     pub(super) device: Device,
     compiler: Compiler,
     kernels: Mutex<HashMap<KernelName, Box<dyn Any + Send>>>,
-    workspaces: Mutex<HashMap<u64, Arc<Workspace>>>,
 }
 
 /// A kernel's element types and modifier, and its function with its index in the table of instances.
@@ -81,7 +80,6 @@ impl Attention {
             device: device.clone(),
             compiler: Compiler::default(),
             kernels: Mutex::default(),
-            workspaces: Mutex::default(),
         }
     }
 
@@ -217,7 +215,7 @@ impl Attention {
     ) -> Result<()> {
         let Checked { sizes, scale, .. } = call.checked;
         let kernel = self.kernel::<T, _>("forward", index, instance)?;
-        let workspace = self.workspace(call.stream)?;
+        let workspace = Workspace::of(call.stream)?;
         let heads = sizes.batch * sizes.heads;
         let row_bytes = 2 * sizes.depths[0] * size_of::<T>();
         let section = section_of(heads, sizes.keys, row_bytes, instance.is_causal);
@@ -278,7 +276,7 @@ impl Attention {
             .find(fits)
             .expect("the check of a call knows the depths of this table");
         let kernel = self.kernel::<(T, M), _>("forward_masked", index, &instance)?;
-        let workspace = self.workspace(call.stream)?;
+        let workspace = Workspace::of(call.stream)?;
         let numbers = Numbers::new(sizes, mask, instance.tile, size_of::<T>());
         let pack = instance.tile.pack;
         let (no_offsets, no_numbers) = &workspace.nothing;
@@ -318,7 +316,7 @@ impl Attention {
             compile: |compiler| empty_rows::<T>.compile(compiler),
         };
         let kernel = self.kernel::<T, _>("empty_rows", 0, &instance)?;
-        let workspace = self.workspace(call.stream)?;
+        let workspace = Workspace::of(call.stream)?;
         let shape = &call.out.place().shape;
         let strides = Strides::of(call.out);
         kernel.launch(
@@ -375,19 +373,6 @@ impl Attention {
         };
         kernels.insert(key, Box::new(loaded.clone()));
         Ok(loaded)
-    }
-
-    pub(super) fn workspace(&self, stream: &Stream) -> Result<Arc<Workspace>> {
-        let mut workspaces = self
-            .workspaces
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(workspace) = workspaces.get(&stream.number()) {
-            return Ok(Arc::clone(workspace));
-        }
-        let workspace = Arc::new(Workspace::new(&self.device)?);
-        workspaces.insert(stream.number(), Arc::clone(&workspace));
-        Ok(workspace)
     }
 
     /// Programs of a persistent kernel: as many as are resident at a time, and a few on the emulator, which has no such limit.

@@ -24,8 +24,24 @@ pub(super) struct Workspace {
     plan: Mutex<Option<Arc<Buffer<i32>>>>,
 }
 
+/// That of a stream, once there was a call.
+#[derive(Default)]
+struct OfStream(Mutex<Option<Arc<Workspace>>>);
+
 impl Workspace {
-    pub(super) fn new(device: &Device) -> Result<Workspace> {
+    /// That of a stream, which its first call makes.
+    pub(super) fn of(stream: &Stream) -> Result<Arc<Workspace>> {
+        let local = stream.local::<OfStream>();
+        let mut made = local.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(workspace) = made.as_ref() {
+            return Ok(Arc::clone(workspace));
+        }
+        let workspace = Arc::new(Workspace::new(stream.device())?);
+        *made = Some(Arc::clone(&workspace));
+        Ok(workspace)
+    }
+
+    fn new(device: &Device) -> Result<Workspace> {
         Ok(Workspace {
             counter: Buffer::zeros(device, 1)?,
             nothing: (Buffer::zeros(device, 1)?, Buffer::zeros(device, 1)?),

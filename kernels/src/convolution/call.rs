@@ -19,7 +19,7 @@ use super::sizes::View;
 use crate::products::Products;
 use crate::products::epilogue::{Epilogue, Plain};
 use crate::products::factor::{Operand, ResultOf};
-use crate::products::operands::Role;
+use crate::products::workspace::{Role, workspace};
 
 /// An element type of images: bf16 or f16.
 pub trait Pixel: Operand + ResultOf<Self> + Float {}
@@ -236,7 +236,7 @@ impl Convolutions {
         let count = plan.map_or(0, |plan| plan.parts);
         let room = count.max(1) * length;
         let _turn = stream.turn();
-        let parts = self.products.workspace::<f32>(stream, Role::Result, room)?;
+        let parts = workspace::<f32>(stream, Role::Result, room)?;
         if let Some(plan) = plan {
             self.sum_pixels(stream, (shape, plan), factors, &*parts)?;
         }
@@ -304,7 +304,7 @@ impl Convolutions {
         let shape = &call.shape;
         let _turn = stream.turn();
         let copies = self.copied(stream, call, [x, filters])?;
-        let out = self.result::<T>(stream, call)?;
+        let out = result::<T>(stream, call)?;
         let [of_x, of_y] = [0, 1].map(|side| copies.as_ref().map(|copies| &*copies[side]));
         let image = image_of(call, x, of_x);
         let of_filters = filters_of(call, filters, of_y);
@@ -313,7 +313,7 @@ impl Convolutions {
             Some(room) => shape.result(whole(room), shape.filters.next_multiple_of(UNIT)),
         };
         let source = options.source.unwrap_or(y);
-        let nothing = self.products.workspace::<f32>(stream, Role::Nothing, 1)?;
+        let nothing = workspace::<f32>(stream, Role::Nothing, 1)?;
         let form = call.tiled.form;
         let key = (
             TypeId::of::<(T, E)>(),
@@ -373,9 +373,7 @@ impl Convolutions {
             Loaded::InPlace | Loaded::Padded => 0,
         };
         let copy = |role, view, lines: Lines| -> Result<Arc<Buffer<T>>> {
-            let room = self
-                .products
-                .workspace::<T>(stream, role, lines.count * lines.to[0])?;
+            let room = workspace::<T>(stream, role, lines.count * lines.to[0])?;
             self.pad(stream, view, &whole(&room), lines)?;
             Ok(room)
         };
@@ -395,19 +393,6 @@ impl Convolutions {
             copy(Role::X, x, image)?,
             copy(Role::Y, filters, of_filter)?,
         ]))
-    }
-
-    /// Where a result is stored before it is copied, if it is.
-    fn result<T: Pixel>(&self, stream: &Stream, call: &Call) -> Result<Option<Arc<Buffer<T>>>> {
-        if !call.is_copied_back {
-            return Ok(None);
-        }
-        // Where a source is the result itself, it is read from where it lies.
-        let elements = call.shape.pixels() * call.shape.filters.next_multiple_of(UNIT);
-        let room = self
-            .products
-            .workspace::<T>(stream, Role::Result, elements)?;
-        Ok(Some(room))
     }
 
     /// Copies lines.
@@ -439,4 +424,15 @@ impl Convolutions {
         )?;
         Ok(())
     }
+}
+
+/// Where a result is stored before it is copied, if it is.
+fn result<T: Pixel>(stream: &Stream, call: &Call) -> Result<Option<Arc<Buffer<T>>>> {
+    if !call.is_copied_back {
+        return Ok(None);
+    }
+    // Where a source is the result itself, it is read from where it lies.
+    let elements = call.shape.pixels() * call.shape.filters.next_multiple_of(UNIT);
+    let room = workspace::<T>(stream, Role::Result, elements)?;
+    Ok(Some(room))
 }

@@ -12,12 +12,13 @@ use crate::products::few_tiles::FewTile;
 use crate::products::form::{Form, Side};
 use crate::products::matrix::Matrix;
 use crate::products::need::Need;
-use crate::products::operands::{InRows, Role};
+use crate::products::operands::InRows;
 use crate::products::{Products, Result};
 
 use super::mail::MOST_RANKS;
 use super::options::Options;
 use super::plan::{Planned, ReducePlan, Summed};
+use crate::products::workspace::Role;
 
 /// A matrix of a rank.
 pub type View<'a, T> = TensorView<'a, T>;

@@ -26,14 +26,14 @@ use super::launch::{
 use super::matrix::Matrix;
 use super::need::Need;
 use super::one_wave::one_wave;
-use super::operands::{Role, Workspaces};
 use super::options::{Options, Precision};
 use super::plan::Plan;
 use super::precise::precise;
 use super::precise_parts::precise_parts;
 use super::split_k::{SplitTile, split_k};
+use super::workspace::{Role, workspace, zeroed_workspace};
 
-/// Matrix products on a device: the kernels that calls have needed so far, and what each stream needs of its own.
+/// Matrix products on a device: the kernels that calls have needed so far.
 ///
 /// `C[M, N] = A[M, K] · B[K, N]`, each a view with any strides: row-major, column-major, a part of another matrix. Views of three dimensions are batches
 /// of products, of which an operand of two dimensions is the same in all. [`Operand`] and [`ResultOf`] say which element types there are. Sums are f32,
@@ -47,7 +47,7 @@ use super::split_k::{SplitTile, split_k};
 /// [`plan`](Products::plan) says all that and launches nothing.
 ///
 /// The first call that needs a kernel compiles and loads it. The first one of a stream that copies or divides K among CTAs, and each that needs more than those before, allocates a workspace, which waits
-/// for the device. Neither may happen while a graph is captured. A graph uses the workspaces of the stream that it was captured on: it is not replayed beside other work of
+/// for the device. Neither may happen while a graph is captured. A workspace is freed with its stream. A graph uses the workspaces of the stream that it was captured on: it is not replayed beside other work of
 /// that stream, or beside itself. Threads may share a stream: calls that use workspaces put their launches on it one call after the other.
 ///
 /// ```
@@ -73,7 +73,6 @@ pub struct Products {
     device: Device,
     compiler: Compiler,
     pub(super) kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
-    pub(super) workspaces: Mutex<Workspaces>,
     dispatch: Arc<Dispatch>,
     plans: Mutex<HashMap<Need, Choice>>,
 }
@@ -93,7 +92,6 @@ impl Products {
             device: device.clone(),
             compiler: Compiler::default(),
             kernels: Mutex::default(),
-            workspaces: Mutex::default(),
             dispatch: dispatch.into(),
             plans: Mutex::default(),
         }
@@ -244,7 +242,7 @@ impl Products {
             return self.copy(stream, None, (c.source(), call.result));
         }
         let _turn = stream.turn();
-        let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
+        let nothing = workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let (x, y, x_scales, y_scales, epilogue) = match turned.filter(|_| call.is_transposed) {
             Some(turned) => (b, a, scales[1], scales[0], turned),
@@ -351,7 +349,7 @@ impl Products {
                 let compile = || fixed(split_k::<T, O, E>, form).compile(&self.compiler);
                 let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
-                self.launch_parts(stream, (&plan, tile, tile.turned), &kernel, launch)?;
+                launch_parts(stream, (&plan, tile, tile.turned), &kernel, launch)?;
             }
             Instance::Precise(tile) => {
                 let form = launch.form(tile, epilogue);
@@ -367,7 +365,7 @@ impl Products {
                 let load = || self.load(compile()?, overlaps);
                 let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
                 let tile = (&plan, tile.exchange(), tile.turned);
-                self.launch_parts(stream, tile, &kernel, launch)?;
+                launch_parts(stream, tile, &kernel, launch)?;
             }
             Instance::Cluster(tile) => {
                 let tile = tile.fitted_beside(epilogue.is_plain(), size_of::<T>());
@@ -408,24 +406,6 @@ impl Products {
         }
     }
 
-    /// Launches a kernel whose programs share the steps along K through memory.
-    fn launch_parts<T: Operand, O: ResultOf<T>>(
-        &self,
-        stream: &Stream,
-        (plan, tile, is_turned): (&Plan, SplitTile, bool),
-        kernel: &LoadedKernel<SplitHandles<T, O, T::Sum>>,
-        launch: &Launch<'_, T, O>,
-    ) -> Result<()> {
-        let divided = Division::of(plan.instance, &launch.need);
-        let divided = divided.expect("the plan of a kernel that divides K");
-        let [sums, counts] = tile.workspace([divided.tiles, divided.parts]);
-        let sums = self.workspace::<T::Sum>(stream, Role::Parts, sums)?;
-        let counts = self.zeroed_workspace::<u32>(stream, Role::Counts, counts)?;
-        let arguments = launch.of_split((divided, is_turned), &sums, &counts);
-        kernel.launch(stream, plan.grid, arguments)?;
-        Ok(())
-    }
-
     /// The choice for a product: that of the calls before, or a new one.
     pub(super) fn planned(&self, need: Need) -> Choice {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
@@ -442,4 +422,21 @@ impl Products {
         plans.insert(need, plan);
         plan
     }
+}
+
+/// Launches a kernel whose programs share the steps along K through memory.
+fn launch_parts<T: Operand, O: ResultOf<T>>(
+    stream: &Stream,
+    (plan, tile, is_turned): (&Plan, SplitTile, bool),
+    kernel: &LoadedKernel<SplitHandles<T, O, T::Sum>>,
+    launch: &Launch<'_, T, O>,
+) -> Result<()> {
+    let divided = Division::of(plan.instance, &launch.need);
+    let divided = divided.expect("the plan of a kernel that divides K");
+    let [sums, counts] = tile.workspace([divided.tiles, divided.parts]);
+    let sums = workspace::<T::Sum>(stream, Role::Parts, sums)?;
+    let counts = zeroed_workspace::<u32>(stream, Role::Counts, counts)?;
+    let arguments = launch.of_split((divided, is_turned), &sums, &counts);
+    kernel.launch(stream, plan.grid, arguments)?;
+    Ok(())
 }

@@ -16,9 +16,9 @@ use super::grouped::{grouped, plan};
 use super::kept_kernels::Which;
 use super::matrix::Matrix;
 use super::need::Need;
-use super::operands::Role;
 use super::options::{Options, Precision};
 use super::overlap::check_apart;
+use super::workspace::{Role, workspace};
 use crate::handles::handles;
 
 /// The parameters of `grouped`.
@@ -239,7 +239,7 @@ impl Products {
         )?;
         // Rows of no group are copied back as they were.
         let result = self.placed(stream, (Role::Result, c.source()), call.result, true)?;
-        let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
+        let nothing = workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let bias = options.bias.map_or(c.source(), |(bias, _)| bias);
         let [m, n, k] = need.size.map(|extent| extent as i32);

@@ -88,6 +88,7 @@ mod times;
 mod tuned_cases;
 mod warpgroup_sums;
 pub mod weight_only;
+pub(crate) mod workspace;
 
 pub use block_scaled::{AlongK, GroupRows, Scaled};
 pub use call::Products;

@@ -1,11 +1,10 @@
 //! Matrices of a call as kernels take them: where they are, or copies in workspaces of the stream.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::any::TypeId;
+use std::sync::Arc;
 
+use tilekit::Buffer;
 use tilekit::prelude::*;
-use tilekit::{Buffer, Device};
 
 use super::call::Products;
 use super::check::{Taken, View};
@@ -19,6 +18,7 @@ use super::pad_rows::{pad_rows, tiles};
 use super::plan::MOST_ALONG_Y;
 use super::promotion::promotion;
 use super::repack::{TILE, repack};
+use super::workspace::{Role, workspace, zeroed_workspace};
 use crate::handles::handles;
 
 /// The parameters of `pad_rows`.
@@ -51,26 +51,6 @@ impl<T: DeviceElement> Padding<'_, T> {
     }
 }
 
-/// Workspaces by element type, stream and role.
-pub(super) type Workspaces = HashMap<(TypeId, u64, Role), Box<dyn Any + Send>>;
-
-/// A matrix of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Role {
-    X,
-    Y,
-    Result,
-    Source,
-    /// Scales of rows of A, and of columns of B.
-    Scales,
-    OtherScales,
-    /// Stands for scales that are not used.
-    Nothing,
-    /// Parts of tiles that programs share, and how many of them are there.
-    Parts,
-    Counts,
-}
-
 impl Products {
     /// An operand as kernels take it: where it is, or a copy.
     pub(crate) fn factor<T: Operand>(
@@ -84,7 +64,7 @@ impl Products {
             Taken::Copied(place, _) => (place, Some((source, matrix))),
             Taken::Zeros(place) => (place, None),
         };
-        let workspace = self.workspace::<T>(stream, role, place.room()[1])?;
+        let workspace = workspace::<T>(stream, role, place.room()[1])?;
         self.copy(stream, from, (&*workspace, place))?;
         Ok(InRows {
             copy: Some(workspace),
@@ -114,7 +94,7 @@ impl Products {
         let of_one = |(own, matrix, taken), role, padded: Option<[Matrix; 2]>| match padded {
             None => self.factor(stream, (role, own), (matrix, taken)),
             Some([_, place]) => Ok(InRows {
-                copy: Some(self.workspace::<T>(stream, role, place.room()[1])?),
+                copy: Some(workspace::<T>(stream, role, place.room()[1])?),
                 place,
             }),
         };
@@ -207,7 +187,7 @@ impl Products {
         is_read: bool,
     ) -> Result<InRows<O>> {
         let place = Matrix::padded(matrix, size_of::<O>());
-        let workspace = self.workspace::<O>(stream, role, place.room()[1])?;
+        let workspace = workspace::<O>(stream, role, place.room()[1])?;
         if is_read {
             self.copy(stream, Some((buffer, matrix)), (&*workspace, place))?;
         }
@@ -234,7 +214,7 @@ impl Products {
             },
             size_of::<O>(),
         );
-        let workspace = self.zeroed_workspace::<O>(stream, role, place.room()[1])?;
+        let workspace = zeroed_workspace::<O>(stream, role, place.room()[1])?;
         if is_read {
             let own = Matrix {
                 shape: [own_rows, columns.max(1)],
@@ -326,46 +306,6 @@ impl Products {
             ),
         )?;
         Ok(())
-    }
-
-    /// Memory of a stream for a copy, of so many elements or more.
-    pub(crate) fn workspace<T: DeviceElement>(
-        &self,
-        stream: &Stream,
-        role: Role,
-        elements: usize,
-    ) -> Result<Arc<Buffer<T>>> {
-        self.made_workspace(stream, role, elements, Buffer::new)
-    }
-
-    /// The same of zeros, until launches write it.
-    pub(super) fn zeroed_workspace<T: DeviceElement>(
-        &self,
-        stream: &Stream,
-        role: Role,
-        elements: usize,
-    ) -> Result<Arc<Buffer<T>>> {
-        self.made_workspace(stream, role, elements, Buffer::zeros)
-    }
-
-    fn made_workspace<T: DeviceElement>(
-        &self,
-        stream: &Stream,
-        role: Role,
-        elements: usize,
-        make: fn(&Device, usize) -> tilekit::Result<Buffer<T>>,
-    ) -> Result<Arc<Buffer<T>>> {
-        let locked = self.workspaces.lock();
-        let mut workspaces = locked.unwrap_or_else(PoisonError::into_inner);
-        let key = (TypeId::of::<T>(), stream.number(), role);
-        let known = workspaces.get(&key);
-        let known = known.and_then(|known| known.downcast_ref::<Arc<Buffer<T>>>());
-        if let Some(known) = known.filter(|known| known.len() >= elements) {
-            return Ok(Arc::clone(known));
-        }
-        let made = Arc::new(make(self.device(), elements)?);
-        workspaces.insert(key, Box::new(Arc::clone(&made)));
-        Ok(made)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::attention::decode::call::{Cache, three_strides};
 use crate::attention::decode::table::CacheElement;
 use crate::attention::error::Result;
 use crate::attention::table::Operand;
+use crate::attention::workspace::Workspace;
 use crate::handles::handles;
 
 /// The angles by which pairs of columns are rotated (rotary embedding): `(a, b)` becomes `(a cos - b sin, b cos + a sin)`.
@@ -112,7 +113,7 @@ impl Attention {
             .kernel_of::<(T, C), AppendHandles<T, C>>(format!("append {form}"), |compiler| {
                 fixed(append::<T, C>, form).compile(compiler)
             })?;
-        let (no_table, no_numbers) = &self.workspace(stream)?.nothing;
+        let (no_table, no_numbers) = &Workspace::of(stream)?.nothing;
         let [kv_heads, heads] = [Some(new.keys), new.queries.map(|[from, _]| from)]
             .map(|view| view.map_or(0, |view| view.place().shape[1]));
         let [query_jobs, kv_jobs] = [heads, kv_heads].map(|heads| heads.div_ceil(HEADS));

@@ -19,7 +19,7 @@ use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap}
 use crate::attention::options::Options;
 use crate::attention::plan::{Numbers, Tile};
 use crate::attention::table::Operand;
-use crate::attention::workspace::GradientRows;
+use crate::attention::workspace::{GradientRows, Workspace};
 
 /// Gradients of Q, K and V, `[batch, heads, tokens, depth]` without gaps.
 pub struct Gradients<T> {
@@ -270,7 +270,7 @@ impl Attention {
         let is_ordered = call.options.deterministic;
         let (index, instance) = instance_of(gradients::<T, M>(), sizes.depths, is_ordered);
         let kernel: LoadedKernel<_> = self.kernel::<(T, M), _>("backward", index, &instance)?;
-        let workspace = self.workspace(call.stream)?;
+        let workspace = Workspace::of(call.stream)?;
         let (no_offsets, no_numbers) = &workspace.nothing;
         let offsets = call.options.lengths.map_or([no_offsets; 2], |lengths| {
             [lengths.query_offsets, lengths.key_offsets]
@@ -316,7 +316,7 @@ impl Attention {
         let blocks = shape[0] * shape[1] * call.block_stride();
         let rows = blocks * call.block();
         let needed = [rows, rows * shape[3]];
-        let workspace = self.workspace(call.stream)?;
+        let workspace = Workspace::of(call.stream)?;
         let mut kept = workspace
             .gradients
             .lock()

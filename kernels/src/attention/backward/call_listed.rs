@@ -15,7 +15,7 @@ use crate::attention::modifier::Differentiable;
 use crate::attention::options::Options;
 use crate::attention::plan::{Numbers, Tile};
 use crate::attention::table::Operand;
-use crate::attention::workspace::GradientRows;
+use crate::attention::workspace::{GradientRows, Workspace};
 
 impl Attention {
     /// Gradients of `[q, k, v]` into `[dq, dk, dv]` for [`forward_blocks`](Attention::forward_blocks) of the same mask, modifier, options and data, of whose results `upstream` is. Blocks that the
@@ -99,7 +99,7 @@ impl Attention {
         let table = gradients_of_blocks::<T, M>();
         let (index, instance) = instance_of(table, sizes.depths, call.options.deterministic);
         let kernel = self.kernel::<(T, M), _>("backward_blocks", index, &instance)?;
-        let no_numbers = &self.workspace(call.stream)?.nothing.1;
+        let no_numbers = &Workspace::of(call.stream)?.nothing.1;
         let block_keys = call.of_cluster().block_keys;
         let tile = Tile {
             rows: 1,

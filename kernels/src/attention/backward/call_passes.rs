@@ -11,7 +11,7 @@ use crate::attention::check::Strides;
 use crate::attention::error::Result;
 use crate::attention::plan::Sizes;
 use crate::attention::table::Operand;
-use crate::attention::workspace::GradientRows;
+use crate::attention::workspace::{GradientRows, Workspace};
 
 impl<T: Operand> Call<'_, T> {
     /// Heads of K and V that the kernels before and behind the main loop have each: all of them, where the main loop has none.
@@ -56,7 +56,7 @@ impl Attention {
         let Upstream { out, lse, dout } = call.upstream;
         let (of_out, of_dout) = (Strides::of(out), Strides::of(dout));
         let sizes = call.checked.sizes;
-        let nothing = &self.workspace(call.stream)?.nothing;
+        let nothing = &Workspace::of(call.stream)?.nothing;
         let blocks = match call.masked {
             Some(_) => call.block_stride(),
             None => sizes.queries.div_ceil(call.block()),
@@ -101,7 +101,7 @@ impl Attention {
         let dq = call.gradients[0];
         let of_dq = Strides::of(dq);
         let sizes = call.checked.sizes;
-        let nothing = &self.workspace(call.stream)?.nothing;
+        let nothing = &Workspace::of(call.stream)?.nothing;
         let halves = sizes.queries.div_ceil(call.block()) * GROUPS;
         let (grid, first_line) = call.lines(halves);
         end.launch(

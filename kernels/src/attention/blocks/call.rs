@@ -13,6 +13,7 @@ use crate::attention::modifier::Modifier;
 use crate::attention::options::Options;
 use crate::attention::plan::{Sizes, Tile, reach};
 use crate::attention::table::{Instance, Operand};
+use crate::attention::workspace::Workspace;
 use crate::attention::written::check_forward;
 use crate::handles::handles;
 
@@ -112,7 +113,7 @@ impl Attention {
             .find(|(_, row)| row.depths == sizes.depths)
             .expect("the depths are those of a row");
         let kernel = self.kernel::<(T, M), _>("forward_blocks", index, &instance)?;
-        let workspace = self.workspace(stream)?;
+        let workspace = Workspace::of(stream)?;
         let shape = mask.shape();
         let [of_batch, of_head] = shape.lists_of_queries();
         let tiles = sizes.queries.div_ceil(instance.tile.rows) * sizes.heads * sizes.batch;

@@ -16,7 +16,7 @@ use crate::attention::modifier::{Alibi, Modifier, Plain, Softcap};
 use crate::attention::options::Options;
 use crate::attention::plan::{Mask, reach, splits_of};
 use crate::attention::table::Operand;
-use crate::attention::workspace::SplitRows;
+use crate::attention::workspace::{SplitRows, Workspace};
 
 /// A cache of keys and values.
 #[derive(Clone, Copy)]
@@ -182,7 +182,7 @@ impl Attention {
         let instance =
             super::table::instance([0, 0], [0, 1], |compiler| check_pages.compile(compiler));
         let kernel = self.kernel::<(), _>("check_pages", 0, &instance)?;
-        let nothing = &self.workspace(stream)?.nothing;
+        let nothing = &Workspace::of(stream)?.nothing;
         kernel.launch(
             stream,
             batch,
@@ -238,7 +238,7 @@ impl Attention {
         };
         let _turn = call.stream.turn();
         let rows = self.split_rows(call.stream, [rows, sizes.depths[1]])?;
-        let workspace = self.workspace(call.stream)?;
+        let workspace = Workspace::of(call.stream)?;
         let (no_table, no_numbers) = &workspace.nothing;
         let of_out = Strides::of(call.out);
         let Mask { left, right, .. } = call.options.mask();
@@ -332,7 +332,7 @@ impl Attention {
         [rows, columns]: [usize; 2],
     ) -> Result<Arc<SplitRows>> {
         let elements = rows * columns;
-        let workspace = self.workspace(stream)?;
+        let workspace = Workspace::of(stream)?;
         let mut kept = workspace
             .splits
             .lock()

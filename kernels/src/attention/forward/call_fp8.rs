@@ -9,6 +9,7 @@ use crate::attention::check::scale_of;
 use crate::attention::error::Result;
 use crate::attention::options::Options;
 use crate::attention::plan::section_of;
+use crate::attention::workspace::Workspace;
 
 /// What the elements of Q, K and V are multiplied by to be the numbers that are meant: a factor for each head of each batch, on the device.
 #[derive(Clone, Copy)]
@@ -83,7 +84,7 @@ impl Attention {
             .find(|(_, row)| row.depths == sizes.depths && row.is_causal == options.causal)
             .expect("the check of a call knows the depths of this table");
         let kernel = self.kernel::<E4m3, _>("forward_fp8", index, &instance)?;
-        let workspace = self.workspace(stream)?;
+        let workspace = Workspace::of(stream)?;
         let heads = sizes.batch * sizes.heads;
         let row_bytes = 2 * sizes.depths[0];
         let tiles = sizes.queries.div_ceil(instance.tile.rows) * heads;

@@ -15,7 +15,7 @@ use crate::attention::check::Strides;
 use crate::attention::decode::table::instance;
 use crate::attention::error::Result;
 use crate::attention::table::Operand;
-use crate::attention::workspace::SplitRows;
+use crate::attention::workspace::{SplitRows, Workspace};
 use crate::handles::handles;
 
 /// The parameters of `decode_latent`.
@@ -137,7 +137,7 @@ impl Attention {
         let checked = check_latent(q, cache, out, lse, scale)?;
         let parts = self.latent_parts(cache, checked.plan_shape())?;
         let _turn = stream.turn();
-        let workspace = self.workspace(stream)?;
+        let workspace = Workspace::of(stream)?;
         let plan = workspace.plan(&self.device, stream, plan_numbers(parts, checked.batch))?;
         self.check_cache(stream, cache, checked.plan_shape())?;
         self.launch_plan(stream, cache, checked.plan_shape(), (&plan, parts))?;

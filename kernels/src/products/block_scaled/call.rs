@@ -15,7 +15,8 @@ use crate::products::check::View;
 use crate::products::error::Result;
 use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::kept_kernels::Which;
-use crate::products::operands::{InRows, Role};
+use crate::products::operands::InRows;
+use crate::products::workspace::Role;
 
 /// The parameters of `block_scaled`.
 type DenseHandles<T, O> = handles! {

@@ -15,8 +15,8 @@ use crate::products::check::View;
 use crate::products::error::{Result, expect};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::kept_kernels::Which;
-use crate::products::operands::Role;
 use crate::products::plan::MULTIPROCESSORS;
+use crate::products::workspace::{Role, workspace};
 
 /// How [`Products::row_scaled`] treats K and the result.
 #[derive(Clone, Copy, Default)]
@@ -91,7 +91,7 @@ impl Products {
         })?;
         let [rows, columns] = ALONG_K.shape();
         let tiles = groups * m.div_ceil(rows) * n.div_ceil(columns);
-        let nothing = self.workspace::<i32>(stream, Role::Nothing, 1)?;
+        let nothing = workspace::<i32>(stream, Role::Nothing, 1)?;
         kernel.launch(
             stream,
             self.programs(tiles.div_ceil(tiles.div_ceil(MULTIPROCESSORS))),

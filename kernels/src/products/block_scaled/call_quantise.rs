@@ -16,7 +16,7 @@ use crate::products::error::{Result, expect};
 use crate::products::factor::{Operand, unit};
 use crate::products::kept_kernels::Which;
 use crate::products::matrix::Matrix;
-use crate::products::operands::Role;
+use crate::products::workspace::Role;
 
 /// The parameters of both kernels.
 type Handles<T> = handles! {

@@ -23,9 +23,9 @@ use crate::products::epilogue_arguments::EpilogueArguments;
 use crate::products::error::Result;
 use crate::products::factor::ResultOf;
 use crate::products::matrix::Matrix;
-use crate::products::operands::Role;
 use crate::products::options::Options;
 use crate::products::weight_only::one_matrix;
+use crate::products::workspace::{Role, workspace};
 
 /// The parameters of `sparse_compress`.
 type CompressHandles<T> = handles! {
@@ -206,7 +206,7 @@ impl Products {
             return self.call(stream, &none, b, c, options);
         };
         let _turn = stream.turn();
-        let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
+        let nothing = workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let turned = epilogue.transposed().filter(|_| call.is_turned);
         let (scales, epilogue) = match turned {

@@ -25,8 +25,8 @@ use crate::products::error::{Result, expect};
 use crate::products::factor::ResultOf;
 use crate::products::kept_kernels::Which;
 use crate::products::matrix::Matrix;
-use crate::products::operands::Role;
 use crate::products::options::Options;
+use crate::products::workspace::{Role, workspace};
 
 /// The parameters of `pack_codes`.
 type PackHandles = handles! {
@@ -141,7 +141,7 @@ impl Products {
         let kernel = self.kernel::<ScalesHandles<T>>((TypeId::of::<T>(), which), || {
             fixed(pack_scales::<T>, has_zeros).compile(self.compiler())
         })?;
-        let nothing = self.workspace::<u8>(stream, Role::Nothing, 1)?;
+        let nothing = workspace::<u8>(stream, Role::Nothing, 1)?;
         let (zeros, of_zeros) = zeros.unwrap_or((&nothing, matrix));
         let [row, column] = matrix.strides.map(|stride| stride as i64);
         let [zeros_row, zeros_column] = of_zeros.strides.map(|stride| stride as i64);
@@ -220,7 +220,7 @@ impl Products {
             return self.call(stream, x, &none, y, options);
         };
         let _turn = stream.turn();
-        let nothing = self.workspace::<f32>(stream, Role::Nothing, 1)?;
+        let nothing = workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let factor = self.factor(stream, (Role::X, x.source()), (call.x, call.taken))?;
         let [result, source] = self.stored(
