@@ -53,12 +53,18 @@ pub(super) fn tiles(result_bytes: usize) -> impl Iterator<Item = ManyTile> {
 fn fitted(result_bytes: usize) -> impl Fn([usize; 4]) -> Option<ManyTile> {
     move |[groups, rows, columns, most]| {
         let stage = (groups * rows + columns) * STAGE_BYTES;
-        let results = groups * rows * columns * result_bytes;
+        let results = groups * rows * staged(columns, result_bytes) * result_bytes;
         let room = SM_90A.cta.shared_bytes as usize - BESIDES;
         let stages = (room.saturating_sub(results) / stage).min(most);
         let tile = ManyTile::of([groups, rows, columns, stages]);
         (stages >= 3).then_some(tile)
     }
+}
+
+/// How many columns of results of so many bytes a warpgroup stages at a time: 256 bytes of a row. All of 256 columns would take the room of a stage of the ring, and with three stages the weights of small groups, which are
+/// read from DRAM but once, do not arrive in time.
+fn staged(columns: usize, result_bytes: usize) -> usize {
+    columns.min(256 / result_bytes)
 }
 
 /// A thread's elements of 16 bytes of a row, a warp on as few rows as have room for it.
@@ -117,7 +123,7 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     a: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
     b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], false), swizzle_of::<O>(form.tile.columns))]
+    #[block(block_of([form.tile.rows, staged(form.tile.columns, size_of::<O>())], false), swizzle_of::<O>(staged(form.tile.columns, size_of::<O>())))]
     c: TensorMap<O>,
     out: Ptr<O>,
     #[multiple_of(unit::<O>())] pitch: i32,
@@ -166,23 +172,15 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             let first = row + part * tile.rows;
             let end = minimum(now.end_row(), m);
             let group = now.group();
-            let finished = Finished {
-                first: [first, column],
-                batch: group,
-                size: [end, n],
-                turned: false,
-                data: Data {
-                    alpha,
-                    beta,
-                    source,
-                    source_pitch,
-                    source_batch: scalar(0_i64),
-                    bias: bias + group * bias_of_group,
-                    scales: [a_scales, b_scales + group * b_scales_of_group],
-                },
+            let data = Data {
+                alpha,
+                beta,
+                source,
+                source_pitch,
+                source_batch: scalar(0_i64),
+                bias: bias + group * bias_of_group,
+                scales: [a_scales, b_scales + group * b_scales_of_group],
             };
-            tma_store_wait_read(0);
-            finished.store(form.epilogue, sums, staging);
             let of_group = RowsOfGroup {
                 c,
                 out,
@@ -190,7 +188,21 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                 begin: scalar(0),
                 end: [end, n],
             };
-            of_group.store([first, column], [tile.rows, columns], staging);
+            let width = staged(columns, size_of::<O>());
+            for of_tile in (0..columns).step_by(width) {
+                let column = column + of_tile;
+                let finished = Finished {
+                    first: [first, column],
+                    batch: group,
+                    size: [end, n],
+                    turned: false,
+                    data,
+                };
+                tma_store_wait_read(0);
+                let sums = sums.slice(1, of_tile..of_tile + width);
+                finished.store(form.epilogue, sums, staging);
+                of_group.store([first, column], [tile.rows, width], staging);
+            }
             now = tiles.next(now);
         }
         tma_store_wait_read(0);
