@@ -107,9 +107,14 @@ impl Unquantised for f16 {
     }
 }
 
-/// The layout of operand A of instructions of `columns`.
+/// The layout of sums of instructions of `columns`.
+pub(super) fn sums(columns: usize) -> Wgmma {
+    Wgmma::new([4, 1], [STRIP, columns, 16])
+}
+
+/// The layout of their operand A.
 pub(super) fn operand(columns: usize) -> DotOperand {
-    DotOperand::new(0, Wgmma::new([4, 1], [64, columns, 16]), 2)
+    DotOperand::new(0, sums(columns), 2)
 }
 
 /// The scales of rows, and what is subtracted before.
@@ -165,12 +170,11 @@ pub(super) fn words_of(chunk: Smem<u32>, values: WeightValues) -> Tensor<u32> {
     chunk.load(Slice::new(2, threads))
 }
 
-/// Weights `[64, 16 · parts]` of words `[128, parts · values.part_words()]`.
+/// What words `[128, parts · values.part_words()]` decode to, `[64, 16 · parts]`: whole numbers plus the base, or floats that a factor is missing of.
 #[track_caller]
-pub(super) fn decode<T: Unquantised>(
+pub(super) fn numbers<T: Unquantised>(
     words: Tensor<u32>,
     values: WeightValues,
-    scales: Scales<T>,
     columns: usize,
 ) -> Tensor<T> {
     let count = words.shape()[1] as usize;
@@ -181,13 +185,32 @@ pub(super) fn decode<T: Unquantised>(
     let numbers = numbers.reshape([4, 8, 4, parts, 2, 2, 2]);
     let numbers = numbers.permute([0, 5, 1, 3, 4, 2, 6]);
     let numbers = numbers.reshape([STRIP, 16 * parts]);
-    let numbers = numbers.convert_layout_trivial(operand(columns));
-    // Differences are exact, and products with a power of two.
-    let meant = match (values, scales.offsets) {
+    numbers.convert_layout_trivial(operand(columns))
+}
+
+/// What their codes stand for. Differences are exact, and products with a power of two.
+#[track_caller]
+pub(super) fn meant<T: Unquantised>(
+    numbers: Tensor<T>,
+    values: WeightValues,
+    offsets: Option<Tensor<T>>,
+) -> Tensor<T> {
+    match (values, offsets) {
         (WeightValues::E2m1, _) => numbers * scalar(T::E2M1_FACTOR),
         (WeightValues::E4m3, _) => numbers * scalar(T::E4M3_FACTOR),
         (_, Some(offsets)) => numbers - offsets.expand_dims(1),
         (_, None) => numbers - scalar(T::OFFSET),
-    };
+    }
+}
+
+/// Weights of words.
+#[track_caller]
+pub(super) fn decode<T: Unquantised>(
+    words: Tensor<u32>,
+    values: WeightValues,
+    scales: Scales<T>,
+    columns: usize,
+) -> Tensor<T> {
+    let meant = meant(numbers(words, values, columns), values, scales.offsets);
     meant * scales.scales.expand_dims(1)
 }

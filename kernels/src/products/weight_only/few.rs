@@ -5,6 +5,7 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
+use super::consumer::Consumer;
 use super::decode::{Scales, Unquantised};
 use super::form::WeightForm;
 use super::format::{STEP, STRIP, WeightGroup, WeightValues};
@@ -37,7 +38,7 @@ impl FewWeights {
     }
 
     /// Products in flight while the next piece is decoded. Of 8 bits a piece has 32 along K with one too, and a second one only has its stage released later: up to 1.03 of the time.
-    fn in_flight(&self, values: WeightValues) -> u32 {
+    pub(super) fn in_flight(&self, values: WeightValues) -> u32 {
         if self.columns == 64 && values.bits() == 4 {
             2
         } else {
@@ -115,7 +116,12 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     };
     let [first, column] = [cluster_id(0) * groups, program_id(1) * columns];
 
-    let in_flight = form.tile.in_flight(format.values);
+    let consumer = Consumer {
+        tile: form.tile,
+        shape,
+        pipeline,
+        steps: cdiv(steps - rank, ctas),
+    };
     let multiply = |worker: usize| {
         let (group, part) = (worker / parts, worker % parts);
         let strip = minimum(first + group, packed.strips - 1);
@@ -124,26 +130,9 @@ pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
             let begin = strip * (format.kinds() * STRIP);
             Scales::of_rows(scales, begin, format.values.has_zeros(), columns)
         });
-        let mut before = pipeline.nothing_held(&pipeline.start());
-        let mut acc = T::zeros([STRIP, columns], columns);
-        for fill in range(part, cdiv(steps - rank, ctas)).step(parts) {
-            let stage = pipeline.consumer_wait(pipeline.of_fill(fill));
-            let tiles = stage.tiles;
-            let mut done = Some(std::mem::replace(&mut before, stage.hold()));
-            let pieces = tiles.decoded(shape, group, of_rows, columns);
-            for (number, (along, weights)) in pieces.enumerate() {
-                let x = tiles.x.slice(1, along..along + shape.piece);
-                // Registers of weights are decoded into again when what is multiplied from them has completed.
-                acc = acc.mma(weights, x.transpose()).wait(in_flight);
-                // So has, in time, the last product of the stage before: held until this stage ends, it would leave few to be loaded, and none where there are twice as many as parts.
-                let is_free = number + 1 == in_flight as usize;
-                if let Some(done) = done.take_if(|_| is_free) {
-                    pipeline.consumer_release_when(fill >= parts, done);
-                }
-            }
-        }
+        let sums = consumer.sums([group, part], of_rows);
         let row = (first + group) * STRIP;
-        sums_of_parts.add(worker, acc.wait_all(), |sums| {
+        sums_of_parts.add(worker, sums, |sums| {
             ending.store(exchange, group, [row, column], sums);
         });
     };

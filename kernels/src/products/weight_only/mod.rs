@@ -7,6 +7,7 @@ mod call;
 #[cfg(not(test))]
 mod cases;
 mod check;
+mod consumer;
 mod decode;
 pub mod few;
 pub mod form;

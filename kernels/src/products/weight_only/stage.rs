@@ -98,28 +98,40 @@ impl<T: Unquantised> Operands<T> {
         of_rows: Option<Scales<T>>,
         columns: usize,
     ) -> impl Iterator<Item = (usize, Tensor<T>)> {
+        let format = shape.format;
+        let mut held = None;
+        self.pieces(shape, group).map(move |(along, words)| {
+            if shape.piece == format.width() || format.begins_group(along) {
+                held = self.scales_at(format, [group, along], columns);
+            }
+            let scales = held.or(of_rows).expect("groups or rows have scales");
+            (along, decode(words, format.values, scales, columns))
+        })
+    }
+
+    /// Loads the words of a strip: those of each piece, and from which place along K on.
+    #[track_caller]
+    pub(super) fn pieces(
+        self,
+        shape: Shape,
+        group: usize,
+    ) -> impl Iterator<Item = (usize, Tensor<u32>)> {
         let values = shape.format.values;
         let words = self.words.index(group);
         let chunks: Vec<_> = (0..shape.chunks())
             .map(|chunk| words_of(words.index(chunk), values))
             .collect();
-        let (format, piece) = (shape.format, shape.piece);
-        let mut held = None;
-        (0..shape.depth).step_by(piece).map(move |along| {
-            if piece == format.width() || format.begins_group(along) {
-                held = self.scales_at(format, [group, along], columns);
-            }
-            let scales = held.or(of_rows).expect("groups or rows have scales");
-            let words_of_k = |k: usize| k / 16 * values.part_words();
+        let words_of_k = move |k: usize| k / 16 * values.part_words();
+        (0..shape.depth).step_by(shape.piece).map(move |along| {
             let first = words_of_k(along % values.chunk());
-            let words = chunks[along / values.chunk()].slice(1, first..first + words_of_k(piece));
-            (along, decode(words, values, scales, columns))
+            let of_piece = first..first + words_of_k(shape.piece);
+            (along, chunks[along / values.chunk()].slice(1, of_piece))
         })
     }
 
     /// The scales of a strip for the weights that begin at `k` of a step.
     #[track_caller]
-    fn scales_at(
+    pub(super) fn scales_at(
         self,
         format: WeightFormat,
         [group, k]: [usize; 2],
