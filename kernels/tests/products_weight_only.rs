@@ -167,6 +167,36 @@ fn weights_packed_by_host_and_device_are_multiplied_alike() {
     }
 }
 
+/// Behind K lie codes whose scale is that of the whole row: times it, 8 less than a weight of 0 is infinite in f16, and times the zeros of X not a number.
+#[test]
+fn rows_end_within_a_block_whatever_their_scale_is() {
+    let all = device();
+    let (device, stream, products) = &all;
+    let [m, n, k] = [3, 2, 34];
+    for values in [WeightValues::Int4, WeightValues::Int4Zeros] {
+        let mut weights = Weights::new([n, k], format(WeightGroup::Row, values));
+        weights.scales = vec![-9000.0, 12000.0];
+        weights.zeros = vec![13, 2];
+        let middle = if values.has_zeros() { [13, 2] } else { [8; 2] };
+        let code = |at: usize| middle[at / k] + (at % 3) as u8 - 1;
+        weights.q = (0..n * k).map(code).collect();
+        let x: Vec<f32> = (0..m * k).map(|at| number(at) / 16.0).collect();
+        let elements: Vec<f16> = x.iter().map(|&x| f16::from_f32(x)).collect();
+        let x_there = Buffer::from_slice(device, &elements).unwrap();
+        let [by_host, by_device] = weights.packed(&all, f16::from_f32);
+        assert_eq!(
+            by_host.words().to_vec().unwrap(),
+            by_device.words().to_vec().unwrap()
+        );
+        let y = Buffer::<f32>::zeros(device, m * n).unwrap();
+        let (x_view, y_view) = (x_there.view([m, k]), y.view([m, n]));
+        products
+            .weight_only(stream, &x_view, &by_device, &y_view, &Options::default())
+            .unwrap();
+        assert_eq!(y.to_vec().unwrap(), weights.product(&x, m), "{values}");
+    }
+}
+
 #[test]
 fn results_have_what_the_options_say_and_lie_in_any_way() {
     let all = device();

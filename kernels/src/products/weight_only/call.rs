@@ -32,6 +32,8 @@ use crate::products::workspace::{Role, workspace};
 type PackHandles = handles! {
     weights: Ptr<u8>,
     row_step column_step: Scalar<i64>,
+    zeros: Ptr<u8>,
+    zeros_row_step: Scalar<i64>,
     words: Ptr<u32>,
     n k: Scalar<i32>,
 };
@@ -96,9 +98,12 @@ impl Products {
         let words = Buffer::<u32>::new(self.device(), format.words(shape))?;
         let packed = Buffer::<T>::new(self.device(), format.scales(shape))?;
         if n > 0 && k > 0 {
-            let codes = (from.weights.source(), weights);
-            self.pack_words(stream, codes, &words, (shape, format.values))?;
+            // What stands for zeros where there are none is not read.
+            let nothing = workspace::<u8>(stream, Role::Nothing, 1)?;
             let of_zeros = from.zeros.map(View::source).zip(zeros);
+            let of_zeros = of_zeros.unwrap_or((&nothing, Matrix::EMPTY));
+            let codes = (from.weights.source(), weights);
+            self.pack_words(stream, codes, of_zeros, &words, (shape, format.values))?;
             let of_scales = (from.scales.source(), scales);
             self.pack_numbers(stream, of_scales, of_zeros, &packed, (shape, format))?;
         }
@@ -109,6 +114,7 @@ impl Products {
         &self,
         stream: &Stream,
         (weights, matrix): (&Buffer<u8>, Matrix),
+        (zeros, of_zeros): (&Buffer<u8>, Matrix),
         words: &Buffer<u32>,
         ([n, k], values): ([usize; 2], WeightValues),
     ) -> Result<()> {
@@ -117,13 +123,16 @@ impl Products {
             fixed(pack_codes, values).compile(self.compiler())
         })?;
         let [row, column] = matrix.strides.map(|stride| stride as i64);
-        let view = weights.view([weights.len() - matrix.offset]);
-        let view = view.with_offset(matrix.offset);
-        let grid = WeightFormat::blocks([n, k]);
+        let [view, zeros] = [(weights, matrix), (zeros, of_zeros)].map(|(bytes, of)| {
+            let view = bytes.view([bytes.len() - of.offset]);
+            view.with_offset(of.offset)
+        });
+        let zeros_row = of_zeros.strides[0] as i64;
+        let [n_, k_] = [n, k].map(|extent| extent as i32);
         kernel.launch(
             stream,
-            grid,
-            (&view, row, column, words, n as i32, k as i32),
+            WeightFormat::blocks([n, k]),
+            (&view, row, column, &zeros, zeros_row, words, n_, k_),
         )?;
         Ok(())
     }
@@ -132,22 +141,20 @@ impl Products {
         &self,
         stream: &Stream,
         (scales, matrix): (&Buffer<T>, Matrix),
-        zeros: Option<(&Buffer<u8>, Matrix)>,
+        (zeros, of_zeros): (&Buffer<u8>, Matrix),
         packed: &Buffer<T>,
         ([n, k], format): ([usize; 2], WeightFormat),
     ) -> Result<()> {
-        let has_zeros = zeros.is_some();
+        let has_zeros = format.values.has_zeros();
         let which = Which::Weights(WeightWhich::PackScales(has_zeros));
         let kernel = self.kernel::<ScalesHandles<T>>((TypeId::of::<T>(), which), || {
             fixed(pack_scales::<T>, has_zeros).compile(self.compiler())
         })?;
-        let nothing = workspace::<u8>(stream, Role::Nothing, 1)?;
-        let (zeros, of_zeros) = zeros.unwrap_or((&nothing, matrix));
         let [row, column] = matrix.strides.map(|stride| stride as i64);
         let [zeros_row, zeros_column] = of_zeros.strides.map(|stride| stride as i64);
         let from = scales.view([scales.len() - matrix.offset]);
-        let offset = if has_zeros { of_zeros.offset } else { 0 };
-        let zeros = zeros.view([zeros.len() - offset]).with_offset(offset);
+        let zeros = zeros.view([zeros.len() - of_zeros.offset]);
+        let zeros = zeros.with_offset(of_zeros.offset);
         kernel.launch(
             stream,
             [format.groups(k), WeightFormat::blocks([n, k])[1]],

@@ -33,6 +33,15 @@ impl WeightValues {
         }
     }
 
+    /// The code that stands for 0 in a group with this zero.
+    pub(super) const fn nothing(self, zero: u8) -> u8 {
+        match self {
+            WeightValues::Int4 => 8,
+            WeightValues::Int4Zeros => zero,
+            WeightValues::E2m1 | WeightValues::E4m3 => 0,
+        }
+    }
+
     /// Whether groups have a zero.
     pub const fn has_zeros(self) -> bool {
         matches!(self, WeightValues::Int4Zeros)
@@ -88,7 +97,7 @@ impl WeightGroup {
 
 /// How weights `[N, K]` are packed. The weight that is meant is its scale times what its code stands for.
 ///
-/// Rows are cut into strips of 64, and those into blocks of 128 along K; what is missing of the last ones has scales of 0. Blocks of a strip follow each other, and strips. A block has
+/// Rows are cut into strips of 64, and those into blocks of 128 along K; rows and groups that are missing of the last ones have scales of 0, and codes that are missing stand for 0. Blocks of a strip follow each other, and strips. A block has
 /// chunks along K, of 64 weights of 4 bits or 32 of 8, a chunk 4 words of 32 bits for each of 128 threads: those of thread 0, those of thread 1, and so on. Thread
 /// `32 w + 4 g + c` has rows `16 w + g` and 8 more, and of 16 along K those at `2 c`, `2 c + 1`, and 8 more: what the tensor cores take of it as operand A. A word of 4-bit weights is of 16
 /// along K; that of row `8 i`, place `8 j + l` beyond its first is bits `4 (i + 2 j) + 16 l` and on. One of 8-bit weights is of one `j`, and they are bits `8 i + 16 l` and on. So two

@@ -5,8 +5,9 @@ use tilekit::prelude::*;
 use super::decode::Unquantised;
 use super::format::{LOADED, STEP, STRIP, WeightValues};
 
-/// Packs the codes `[n, k]`, one in a byte, or two, of which that of even k is the lower half: byte `[i, j]` is at `weights + i * row_step + j * column_step`. A CTA packs a block; codes
-/// outside are 0.
+/// Packs the codes `[n, k]`, one in a byte, or two, of which that of even k is the lower half: byte `[i, j]` is at `weights + i * row_step + j * column_step`. A CTA packs a block. Codes
+/// outside stand for 0: times the scale of a whole row, which is that of codes behind its last column too, others may be infinite. Where groups have zeros, the first of row `i` is at
+/// `zeros + i * zeros_row_step`.
 #[kernel(warps = 4)]
 pub fn pack_codes(
     #[fixed] values: WeightValues,
@@ -15,6 +16,10 @@ pub fn pack_codes(
     weights: Ptr<u8>,
     row_step: i64,
     column_step: i64,
+    #[readonly]
+    #[align(1)]
+    zeros: Ptr<u8>,
+    zeros_row_step: i64,
     words: Ptr<u32>,
     n: i32,
     k: i32,
@@ -34,7 +39,16 @@ pub fn pack_codes(
         let column = along * values.bits() / 8;
         let byte = row.cast::<i64>() * row_step + column.cast::<i64>() * column_step;
         let inside = (row < n) & (along < k);
-        weights.at(byte).mask(inside).other(0).load().cast::<u32>()
+        let code = weights.at(byte).mask(inside);
+        let code = if values.has_zeros() {
+            let zero = zeros.at(row.cast::<i64>() * zeros_row_step);
+            let zero = zero.mask(row < n).other(0).load() & 15;
+            code.other(zero | zero << 4).load()
+        } else {
+            // Two of 4 bits; of 8 bits it is 0.
+            code.other(values.nothing(0) * 0x11).load()
+        };
+        code.cast::<u32>()
     };
     let mut packed = zeros_like(at).cast::<u32>();
     for place in 0..32 / values.bits() / 2 {

@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 
 use super::cases::format_of;
 use super::decode::Unquantised;
-use super::format::{STRIP, WeightFormat, place_of};
+use super::format::{STEP, STRIP, WeightFormat, place_of};
 use super::pack::{pack_codes, pack_scales};
 
 #[case(sizes(n = [64, 200, 1, 72, 136], k = [128, 296, 2, 200, 37], values = [0, 1, 2, 3, 3], group = [0, 0, 0, 0, 0]))]
@@ -16,20 +16,26 @@ fn weight_only_pack_codes(case: &mut Case) -> CaseResult {
     let values = format.values;
     let in_byte = 8 / values.bits();
     let weights = case.integers::<u8>("weights", [n, k / in_byte], 0..256);
+    let zeros = case.integers::<u8>("of_rows", [n, 3], 0..16);
     let words = case.output::<u32>("words", [format.words([n, k])]);
     let row = (k / in_byte) as i64;
-    let arguments = (&weights, row, 1, &words, n as i32, k as i32);
+    let arguments = (&weights, row, 1, &zeros, 3, &words, n as i32, k as i32);
     let grid = WeightFormat::blocks([n, k]);
     case.launch(fixed(pack_codes, values), grid, arguments)?;
     // Cases are listed for each command: only one that runs pays for its reference.
     let want = LazyLock::new(|| {
         let mut want = vec![0_u32; format.words([n, k])];
-        for row in 0..n {
-            for at in 0..k {
+        for row in 0..n.next_multiple_of(STRIP) {
+            let zero = if row < n { zeros[[row, 0]] } else { 0 };
+            for at in 0..k.next_multiple_of(STEP) {
                 let (word, bit) = place_of(values, [row, at], k);
-                let byte = u32::from(weights[[row, at / in_byte]]);
-                let code = byte >> (at % in_byte * values.bits()) & ((1 << values.bits()) - 1);
-                want[word] |= code << bit;
+                let code = if row < n && at < k {
+                    weights[[row, at / in_byte]] >> (at % in_byte * values.bits())
+                } else {
+                    values.nothing(zero)
+                };
+                let all = (1 << values.bits()) - 1;
+                want[word] |= (u32::from(code) & all) << bit;
             }
         }
         want

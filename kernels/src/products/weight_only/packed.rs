@@ -4,7 +4,7 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::decode::Unquantised;
-use super::format::{STRIP, WeightFormat, place_of};
+use super::format::{STEP, STRIP, WeightFormat, place_of};
 use crate::products::error::{Result, expect};
 
 /// Weights `[N, K]` of 4 or 8 bits, packed as their [format](WeightFormat) says, for products with activations of type `T`.
@@ -101,11 +101,17 @@ impl<T: Unquantised> PackedWeights<T> {
         let ([n, k], groups) = (shape, format.group.count(shape[1]));
         let mut words = vec![0_u32; format.words(shape)];
         let mut scales = vec![T::ZERO; format.scales(shape)];
-        for row in 0..n {
-            for at in 0..k {
+        for row in 0..n.next_multiple_of(STRIP) {
+            let zero = host.zeros.and_then(|zeros| zeros.get(row * groups));
+            let nothing = format.values.nothing(zero.copied().unwrap_or(0));
+            for at in 0..k.next_multiple_of(STEP) {
+                let is_there = row < n && at < k;
+                let code = is_there.then(|| host.weights[row * k + at]);
                 let (word, bit) = place_of(format.values, [row, at], k);
-                words[word] |= u32::from(host.weights[row * k + at]) << bit;
+                words[word] |= u32::from(code.unwrap_or(nothing)) << bit;
             }
+        }
+        for row in 0..n {
             for group in 0..groups {
                 let (own, at) = (row * groups + group, format.scale_place([row, group], k));
                 scales[at] = T::of(f64::from(host.scales[own]));
