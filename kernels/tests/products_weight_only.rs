@@ -197,6 +197,23 @@ fn rows_end_within_a_block_whatever_their_scale_is() {
     }
 }
 
+/// The last bits of this scale, just above the middle of two bf16, were dropped before it was rounded.
+#[test]
+fn scales_are_rounded_to_the_nearest() {
+    let (device, ..) = device();
+    let above = 1.0 + 2.0_f32.powi(-8) + f32::EPSILON;
+    let weights = HostWeights {
+        weights: &[8; 32],
+        scales: &[above],
+        zeros: None,
+    };
+    let of_32 = format(WeightGroup::Of(32), WeightValues::Int4);
+    let packed = PackedWeights::<bf16>::from_host(&device, weights, [1, 32], of_32).unwrap();
+    let found = packed.scales().to_vec().unwrap()[0];
+    assert_eq!(found, bf16::from_f32(above));
+    assert!(found > bf16::ONE);
+}
+
 #[test]
 fn results_have_what_the_options_say_and_lie_in_any_way() {
     let all = device();

@@ -14,9 +14,11 @@ pub trait Unquantised: Operand<Sum = f32> + Float {
     #[doc(hidden)]
     const OFFSET: Self;
 
-    /// The nearest number.
+    /// The nearest number. `from_f64` of `half` drops 32 bits of it before it rounds, and takes what is just above a tie for one.
     #[doc(hidden)]
-    fn of(number: f64) -> Self;
+    fn of(number: f64) -> Self {
+        Self::nearest(Number::Float(number)).expect("each number has a nearest float")
+    }
 
     /// What decoded floats lack, a power of two.
     #[doc(hidden)]
@@ -63,10 +65,6 @@ impl Unquantised for bf16 {
     const E2M1_FACTOR: bf16 = bf16::from_bits((126 + 127) << 7);
     const E4M3_FACTOR: bf16 = bf16::from_bits((120 + 127) << 7);
 
-    fn of(number: f64) -> bf16 {
-        bf16::from_f64(number)
-    }
-
     fn decoding(values: WeightValues) -> &'static str {
         match values {
             WeightValues::Int4 | WeightValues::Int4Zeros => decoding!("0x43004300"),
@@ -87,10 +85,6 @@ impl Unquantised for f16 {
     const OFFSET: f16 = f16::from_bits(0x6408);
     const E2M1_FACTOR: f16 = f16::from_bits((14 + 15) << 10);
     const E4M3_FACTOR: f16 = f16::from_bits((8 + 15) << 10);
-
-    fn of(number: f64) -> f16 {
-        f16::from_f64(number)
-    }
 
     fn decoding(values: WeightValues) -> &'static str {
         match values {
