@@ -225,6 +225,41 @@ fn groups_along_k_have_a_result_each_and_add() {
     }
 }
 
+/// The last step ends early, and what is behind it is of no group.
+#[test]
+fn groups_behind_all_steps_along_k_have_zeros() {
+    let (device, stream, products) = device();
+    let (m, n, k) = (3, 5, 300);
+    let a = Buffer::from_slice(&device, &vec![E4m3::from_f32(1.0); m * k]).unwrap();
+    let ones = Buffer::from_slice(&device, &[1.0_f32; 15]).unwrap();
+    let a = Scaled {
+        values: &a.view([m, k]),
+        scales: &ones.view([m, 3]),
+    };
+    let b = Buffer::from_slice(&device, &vec![E4m3::from_f32(1.0); k * n]).unwrap();
+    let b = Scaled {
+        values: &b.view([k, n]),
+        scales: &ones.view([3, n]),
+    };
+    for (offsets, sums) in [
+        ([0, 128, 384, 384], [128.0, 172.0, 0.0]),
+        ([0, 300, 300, 300], [300.0, 0.0, 0.0]),
+        ([256, 384, 512, 640], [44.0, 0.0, 0.0]),
+    ] {
+        let offsets = Buffer::from_slice(&device, &offsets).unwrap();
+        let c = Buffer::from_slice(&device, &vec![f32::NAN; 3 * m * n]).unwrap();
+        let options = AlongK {
+            offsets: Some(&offsets),
+            adds: false,
+        };
+        products
+            .row_scaled(&stream, a, b, &c.view([3, m, n]), options)
+            .unwrap();
+        let want: Vec<f32> = (0..3 * m * n).map(|at| sums[at / (m * n)]).collect();
+        assert_eq!(c.to_vec().unwrap(), want);
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_named() {
     let (device, stream, products) = device();

@@ -41,8 +41,10 @@ fn steps_of(
     if !form.is_grouped {
         return [scalar(0), cdiv(k, BLOCK)];
     }
-    let [first, end] = [0, 1].map(|at| minimum(maximum(ends.at(group + at).load(), 0), k));
-    [first / BLOCK, maximum(cdiv(end, BLOCK) - first / BLOCK, 0)]
+    // A group that begins at the end of K, or behind it, has none, also where the last step ends early.
+    let step = |at: i32| cdiv(minimum(maximum(ends.at(group + at).load(), 0), k), BLOCK);
+    let [first, end] = [0, 1].map(step);
+    [first, maximum(end - first, 0)]
 }
 
 /// `C[g] = A[M, K] · B[N, K]ᵀ` for each group `g` of K, from `offsets[g]` to `offsets[g + 1]`, multiples of 128, or all of K. Elements of A count times
