@@ -353,3 +353,22 @@ fn a_quantised_matrix_times_its_scales_is_near_what_it_was() {
         }
     }
 }
+
+/// Rows of f32 begin at multiples of 4 elements.
+#[test]
+fn matrices_of_f32_are_quantised() {
+    let (device, stream, products) = device();
+    let (m, k) = (5, 131);
+    let x: Vec<f32> = (0..m * k).map(|at| number(at, 3) * scale(at, 1)).collect();
+    let there = Buffer::from_slice(&device, &x).unwrap();
+    let view = there.view([m, k]);
+    let (values, scales) = products.quantise_rows(&stream, &view).unwrap();
+    products.quantise_blocks(&stream, &view).unwrap();
+    let (values, scales) = (values.to_vec().unwrap(), scales.to_vec().unwrap());
+    for (i, j) in (0..m).flat_map(|i| (0..k).map(move |j| (i, j))) {
+        let (scale, want) = (scales[j / BLOCK * 8 + i], x[i * k + j]);
+        let got = values[i * 144 + j].to_f32() * scale;
+        let allowed = 0.0626 * want.abs() + 1e-3 * scale;
+        assert!((got - want).abs() <= allowed, "{i} {j}: {got} {want}");
+    }
+}

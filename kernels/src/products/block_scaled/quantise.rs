@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::tile::BLOCK;
-use crate::products::factor::Stored;
+use crate::products::factor::{Stored, unit};
 
 /// Rows of a program of [`quantise_rows`].
 pub(super) const ROWS: usize = 32;
@@ -36,7 +36,7 @@ fn load_block<T: Float + Stored>(
 #[kernel(warps = 4, instances(<bf16>))]
 pub fn quantise_rows<T: Float + Stored>(
     #[readonly] x: Ptr<T>,
-    #[multiple_of(8)] pitch: i32,
+    #[multiple_of(unit::<T>())] pitch: i32,
     values: Ptr<E4m3>,
     #[multiple_of(16)] values_pitch: i32,
     scales: Ptr<f32>,
@@ -58,7 +58,7 @@ pub fn quantise_rows<T: Float + Stored>(
 #[kernel(warps = 8, instances(<bf16>))]
 pub fn quantise_blocks<T: Float + Stored>(
     #[readonly] x: Ptr<T>,
-    #[multiple_of(8)] pitch: i32,
+    #[multiple_of(unit::<T>())] pitch: i32,
     values: Ptr<E4m3>,
     #[multiple_of(16)] values_pitch: i32,
     scales: Ptr<f32>,
