@@ -445,6 +445,30 @@ fn groups_of_rows() {
     }
 }
 
+/// Their matrices, whose rows no tensor map takes, are copied by several launches: a grid has fewer CTAs along z than there are groups.
+#[test]
+fn more_groups_than_a_grid_has_ctas() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let (groups, m) = (65_537, 2);
+    let mut ends = vec![1; groups + 1];
+    (ends[0], ends[groups]) = (0, 2);
+    let offsets = Buffer::from_slice(&device, &ends).unwrap();
+    let of_groups: Vec<bf16> = (0..groups)
+        .map(|at| bf16::from_f64(number(at, 5)))
+        .collect();
+    let b = Buffer::from_slice(&device, &of_groups).unwrap();
+    let a = Buffer::from_slice(&device, &[bf16::ONE, bf16::from_f32(3.0)]).unwrap();
+    let c = bf16s(&device, m, 3);
+    let (a, b) = (a.view([m, 1]), b.view([groups, 1, 1]));
+    let (c_view, options) = (c.view([m, 1]), Options::default());
+    products
+        .grouped(&stream, &a, &b, &c_view, &offsets, &options)
+        .unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(back(&c), [number(0, 5), 3.0 * number(groups - 1, 5)]);
+}
+
 #[test]
 fn wrong_groups_name_the_argument() {
     let device = Device::emulator();

@@ -286,25 +286,30 @@ impl Products {
         let [rows, columns] = to.shape;
         let [from_row, from_column] = from.strides.map(|stride| stride as i64);
         let [to_row, to_column] = to.strides.map(|stride| stride as i64);
-        kernel.launch(
-            stream,
-            [rows.div_ceil(TILE), columns.div_ceil(TILE), to.batches[0]],
-            (
-                source,
-                from.offset as i64,
-                from_row,
-                from_column,
-                from.step_of_batch() as i64,
-                target,
-                to.offset as i64,
-                to_row,
-                to_column,
-                to.step_of_batch() as i64,
-                rows as i32,
-                columns as i32,
-                is_there,
-            ),
-        )?;
+        let steps = [from, to].map(|matrix| matrix.step_of_batch());
+        // Groups may be more than a grid has CTAs along z.
+        for first in (0..to.batches[0]).step_by(MOST_ALONG_Y) {
+            let count = MOST_ALONG_Y.min(to.batches[0] - first);
+            kernel.launch(
+                stream,
+                [rows.div_ceil(TILE), columns.div_ceil(TILE), count],
+                (
+                    source,
+                    (from.offset + first * steps[0]) as i64,
+                    from_row,
+                    from_column,
+                    steps[0] as i64,
+                    target,
+                    (to.offset + first * steps[1]) as i64,
+                    to_row,
+                    to_column,
+                    steps[1] as i64,
+                    rows as i32,
+                    columns as i32,
+                    is_there,
+                ),
+            )?;
+        }
         Ok(())
     }
 }
