@@ -283,6 +283,11 @@ fn what_does_not_fit_is_named() {
         products.compress(&stream, &same, Pruning::LargestTwo),
         "product: `dense`: found 4194241 rows; expected at most 4194240: give parts of it",
     );
+    let same = there.view([4_000_000, 1 << 14]).with_strides([0, 0]);
+    refused(
+        products.compress(&stream, &same, Pruning::LargestTwo),
+        "product: `dense`: found 4096000000 numbers of places; expected at most 2147483647: indices have 32 bits",
+    );
     let kept = Buffer::<bf16>::zeros(&device, 8).unwrap();
     let places = Buffer::<u16>::zeros(&device, 255).unwrap();
     refused(

@@ -81,7 +81,7 @@ impl Products {
     ) -> Result<SparseMatrix<T>> {
         let matrix = one_matrix("dense", dense)?;
         let shape @ [m, k] = matrix.shape;
-        check_shape(shape)?;
+        check_shape("dense", shape)?;
         check_along_y("dense", (m, "rows"), STRIP)?;
         let pitch = kept_pitch::<T>(k);
         let kept = Buffer::<T>::new(self.device(), m * pitch)?;

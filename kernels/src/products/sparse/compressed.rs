@@ -73,7 +73,7 @@ impl<T: SparseOperand> HostSparse<T> {
     /// # Errors
     /// [`Error::Argument`](crate::products::Error::Argument) where there are not `M · K` elements, and of [`Pruning::Refuse`] with the first row and columns that are not sparse.
     pub fn compress(elements: &[T], shape: [usize; 2], pruning: Pruning) -> Result<Self> {
-        check_shape(shape)?;
+        check_shape("shape", shape)?;
         let [m, k] = shape;
         expect(
             elements.len() == m * k,
@@ -164,11 +164,11 @@ pub(super) fn expect_sparse(
 }
 
 /// Indices have 32 bits.
-pub(super) fn check_shape([m, k]: [usize; 2]) -> Result<()> {
+pub(super) fn check_shape(name: &'static str, [m, k]: [usize; 2]) -> Result<()> {
     let most = 1 << 28;
     expect(
         m.max(k) <= most,
-        "shape",
+        name,
         || format!("{m} rows of {k} elements"),
         format!("at most {most} of each"),
     )?;
@@ -176,7 +176,7 @@ pub(super) fn check_shape([m, k]: [usize; 2]) -> Result<()> {
     let room = numbers::<u8>([m, k]);
     expect(
         i32::try_from(room).is_ok(),
-        "shape",
+        name,
         || format!("{room} numbers of places"),
         format!("at most {}: indices have 32 bits", i32::MAX),
     )

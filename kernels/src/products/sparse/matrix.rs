@@ -21,7 +21,7 @@ impl<T: SparseOperand> SparseMatrix<T> {
     /// # Errors
     /// [`Error::Argument`](crate::products::Error::Argument) if there are not as many elements and numbers as the layout has.
     pub fn new(kept: Buffer<T>, places: Buffer<u16>, shape: [usize; 2]) -> Result<Self> {
-        check_shape(shape)?;
+        check_shape("shape", shape)?;
         let [m, k] = shape;
         let counts = [
             ("kept", kept.len(), m * kept_pitch::<T>(k)),
