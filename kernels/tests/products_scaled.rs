@@ -372,3 +372,29 @@ fn matrices_of_f32_are_quantised() {
         assert!((got - want).abs() <= allowed, "{i} {j}: {got} {want}");
     }
 }
+
+/// The rows of a matrix may be further from each other than 32 bits count.
+#[test]
+fn rows_that_lie_far_apart_are_quantised() {
+    let (device, stream, products) = device();
+    let pitch = (1 << 31) + 8;
+    // Memory of the emulator is touched where it is written alone.
+    let x = Buffer::<bf16>::new(&device, pitch + 8).unwrap();
+    for (row, number) in [(0, 2.0), (1, 3.0)] {
+        let [a, b] = [number, 1.0].map(|x| vec![bf16::from_f32(x); 8]);
+        let [a, b] = [a, b].map(|x| Buffer::from_slice(&device, &x).unwrap());
+        let to = x.view([1, 8]).with_offset(row * pitch);
+        let (a, b) = (a.view([1, 1]), b.view([1, 8]));
+        products.multiply_into(&stream, &a, &b, &to).unwrap();
+    }
+    let x = x.view([2, 8]).with_strides([pitch, 1]);
+    let (values, scales) = products.quantise_rows(&stream, &x).unwrap();
+    let scales = scales.to_vec().unwrap();
+    assert_eq!(scales[..2], [2.0, 3.0].map(|largest| largest / 448.0));
+    let values = values.to_vec().unwrap();
+    let rows = [&values[..8], &values[16..24]];
+    assert!(
+        rows.iter()
+            .all(|row| row.iter().all(|&x| x.to_f32() > 447.0))
+    );
+}

@@ -21,7 +21,7 @@ use crate::products::workspace::Role;
 /// The parameters of both kernels.
 type Handles<T> = handles! {
     x: Ptr<T>,
-    pitch: Scalar<i32>,
+    pitch: Scalar<i64>,
     values: Ptr<E4m3>,
     values_pitch: Scalar<i32>,
     scales: Ptr<f32>,
@@ -99,7 +99,7 @@ impl Products {
             grid,
             (
                 &place.view(x.source()),
-                place.place.strides[0] as i32,
+                place.place.strides[0] as i64,
                 &values,
                 pitch as i32,
                 &scales,

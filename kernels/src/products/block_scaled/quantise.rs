@@ -18,14 +18,14 @@ pub(super) const LEAST: f32 = 1e-30;
 #[device]
 fn load_block<T: Float + Stored>(
     x: Ptr<T>,
-    pitch: Scalar<i32>,
+    pitch: Scalar<i64>,
     [m, k]: [Scalar<i32>; 2],
     rows: usize,
 ) -> (Tensor<f32>, Tensor<i32>, Tensor<i32>) {
     let layout = Blocked::new([1, 8], [2, 16], [num_warps(), 1], [1, 0]);
     let row = rows_of(layout.clone(), program_id(0) * rows, rows);
     let column = columns_of(layout, program_id(1) * BLOCK, BLOCK);
-    let at = row.cast::<i64>() * pitch.cast::<i64>() + column;
+    let at = row.cast::<i64>() * pitch + column;
     let inside = (row < m) & (column < k);
     let elements = x.at(at).mask(inside).other(T::ZERO).load();
     (elements.cast::<f32>(), row, column)
@@ -36,7 +36,7 @@ fn load_block<T: Float + Stored>(
 #[kernel(warps = 4, instances(<bf16>))]
 pub fn quantise_rows<T: Float + Stored>(
     #[readonly] x: Ptr<T>,
-    #[multiple_of(unit::<T>())] pitch: i32,
+    #[multiple_of(unit::<T>())] pitch: i64,
     values: Ptr<E4m3>,
     #[multiple_of(16)] values_pitch: i32,
     scales: Ptr<f32>,
@@ -58,7 +58,7 @@ pub fn quantise_rows<T: Float + Stored>(
 #[kernel(warps = 8, instances(<bf16>))]
 pub fn quantise_blocks<T: Float + Stored>(
     #[readonly] x: Ptr<T>,
-    #[multiple_of(unit::<T>())] pitch: i32,
+    #[multiple_of(unit::<T>())] pitch: i64,
     values: Ptr<E4m3>,
     #[multiple_of(16)] values_pitch: i32,
     scales: Ptr<f32>,

@@ -27,7 +27,7 @@ fn quantised(case: &mut Case, rows: usize) -> CaseResult {
     let scales = case.output::<f32>("scales", of_scales);
     let arguments = (
         &x,
-        k.next_multiple_of(8) as i32,
+        k.next_multiple_of(8) as i64,
         &values,
         k.next_multiple_of(16) as i32,
         &scales,
