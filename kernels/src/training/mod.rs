@@ -1,7 +1,7 @@
 //! Kernels of training steps that memory bounds: norms, softmax and activations with their gradients, cross entropy with its gradient, rotary
 //! embedding, embeddings, dropout, routing of tokens to experts, and `AdamW`, of one tensor and of lists. Each has a `signature(..)`, so that an export launches it from tensors alone.
 //!
-//! Matrices are row-major with unit column stride, and their rows begin at multiples of 16 bytes. Sums are f32.
+//! Matrices are row-major with unit column stride, begin at multiples of 16 bytes, and have rows that are multiples of 8 elements apart, of f32 too. Sums are f32.
 
 mod activation;
 #[cfg(not(test))]
