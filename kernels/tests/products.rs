@@ -493,6 +493,37 @@ fn wrong_views_name_the_argument() {
     }
 }
 
+/// The transpose is stored: indices of 32 bits wrapped around from column to column.
+#[test]
+fn columns_that_are_far_apart_name_the_argument() {
+    let device = Device::emulator();
+    let products = Products::new(&device);
+    let x = Buffer::<bf16>::zeros(&device, 64).unwrap();
+    let far = Buffer::<bf16>::new(&device, (2 << 30) + 8).unwrap();
+    let said = |result: &TensorView<'_, bf16>, source: &TensorView<'_, bf16>| {
+        let options = Options {
+            beta: 1.0,
+            source: Some(source),
+            ..Options::default()
+        };
+        let planned = products.plan(&x.view([8, 8]), &x.view([8, 3]), result, &options);
+        planned.map_err(|error| error.to_string())
+    };
+    let near = || x.view([8, 3]).with_strides([1, 8]);
+    let columns = |far_apart: usize| far.view([8, 3]).with_strides([1, far_apart]);
+    let refused = |name: &str| {
+        format!(
+            "product: `{name}`: found 3221225472 elements with their gaps; expected at most 2147483647: indices have 32 bits"
+        )
+    };
+    assert_eq!(said(&columns(1 << 30), &near()).unwrap_err(), refused("c"));
+    let other = Buffer::<bf16>::zeros(&device, 24).unwrap();
+    let other = other.view([8, 3]).with_strides([1, 8]);
+    let of_source = said(&other, &columns(1 << 30));
+    assert_eq!(of_source.unwrap_err(), refused("options.source"));
+    said(&columns(1 << 29), &near()).unwrap();
+}
+
 #[test]
 fn a_result_lies_apart_from_its_operands() {
     let device = Device::emulator();

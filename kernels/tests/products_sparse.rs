@@ -312,4 +312,16 @@ fn what_does_not_fit_is_named() {
         call([130, 16], [70, 16], [0, 1]),
         "product: `c`: found 70x16 with strides 0 and 1; expected rows or columns that do not overlap",
     );
+    let far = Buffer::<bf16>::new(&device, (15 << 28) + 72).unwrap();
+    let columns = far.view([70, 16]).with_strides([1, 1 << 28]);
+    refused(
+        products.sparse(
+            &stream,
+            &a,
+            &b.view([130, 16]),
+            &columns,
+            &Options::default(),
+        ),
+        "product: `c`: found 4294967296 elements with their gaps; expected at most 2147483647: indices have 32 bits",
+    );
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use tilekit::{DeviceElement, TensorView};
 
 use super::check_matrices::{
-    check_numbers, check_precision, check_result, check_shapes, check_source,
+    check_numbers, check_precision, check_result, check_shapes, check_source, check_turned,
 };
 use super::dispatch::{Choice, Dispatch};
 use super::error::Result;
@@ -209,6 +209,9 @@ impl Call {
         } else {
             (x, y, result, source)
         };
+        if is_transposed {
+            check_turned(("c", result), source, element_bytes[1])?;
+        }
         let taken = [x, y].map(|matrix| Taken::of(matrix, element_bytes[0]));
         let is_mapped = taken
             .iter()

@@ -89,6 +89,18 @@ pub(crate) fn check_room(name: &'static str, matrix: Matrix, element_bytes: usiz
     )
 }
 
+/// The same of the transposes of a result and of its source, where those are what kernels store and read by rows.
+pub(super) fn check_turned(
+    (name, result): (&'static str, Matrix),
+    source: Option<Matrix>,
+    element_bytes: usize,
+) -> Result<()> {
+    check_room(name, result, element_bytes)?;
+    source.map_or(Ok(()), |source| {
+        check_room("options.source", source, element_bytes)
+    })
+}
+
 pub(super) fn check_source(source: Matrix, result: Matrix) -> Result<Matrix> {
     let name = "options.source";
     let (found, wanted) = (source.shape, result.shape);

@@ -5,7 +5,9 @@ use super::plan::{SparseCallPlan, SparsePlan};
 use super::tiles::SparseTile;
 use super::{SparseMatrix, SparseOperand};
 use crate::products::check::{Taken, View, copies_of};
-use crate::products::check_matrices::{check_numbers, check_precision, check_result, check_source};
+use crate::products::check_matrices::{
+    check_numbers, check_precision, check_result, check_source, check_turned,
+};
 use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
@@ -68,6 +70,10 @@ impl SparseCall {
                 matrix
             }
         };
+        let (result, source) = (turned(result), source.map(turned));
+        if is_turned {
+            check_turned(("c", result), source, element_bytes)?;
+        }
         let taken = Taken::of(b, size_of::<T>());
         let is_product = m > 0 && n > 0 && k > 0;
         let along_n = taken.side().is_mn_major;
@@ -75,8 +81,8 @@ impl SparseCall {
             size: [m, n, k],
             b,
             taken,
-            result: turned(result),
-            source: source.map(turned),
+            result,
+            source,
             is_turned,
             plan: is_product.then(|| SparsePlan::best::<T>([m, n, k], element_bytes, along_n)),
             element_bytes,
