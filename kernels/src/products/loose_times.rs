@@ -15,9 +15,14 @@ pub(super) fn copy_microseconds(stores_by_tma: bool, need: &Need) -> f64 {
         .loose
         .map_or([false; 3], |Loose { are_copied, .. }| are_copied);
     let ([m, n, k], [of_operands, of_result]) = (need.size, need.element_bytes);
+    // Counts of the largest products that have a plan leave 64 bits.
     let bytes = |rows: usize, columns: usize, element: usize, is_copied: bool| {
-        let elements = if is_copied { rows * columns } else { 0 };
-        (elements * element * need.batches) as f64
+        let elements = if is_copied {
+            rows as f64 * columns as f64
+        } else {
+            0.0
+        };
+        elements * (element * need.batches) as f64
     };
     let operands = bytes(m, k, of_operands, of_a) + bytes(n, k, of_operands, of_b);
     let result = bytes(m, n, of_result, of_c || (stores_by_tma && need.ends_early));

@@ -382,7 +382,12 @@ mod tests {
             precision: Precision::Tf32x3,
             ..Need::of_16_bits([1; 3])
         };
-        for of in [Need::of_16_bits([1; 3]), f32s] {
+        // All matrices are copied.
+        let copied = Need {
+            loose: Need::of_packed_16_bits([1; 3]).loose,
+            ..Need::of_16_bits([1; 3])
+        };
+        for of in [Need::of_16_bits([1; 3]), f32s, copied] {
             let plan = |size, batches| {
                 Plan::best(&Need {
                     size,
