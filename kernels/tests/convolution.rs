@@ -398,6 +398,18 @@ fn the_gradient_of_filters() {
     check_filters(no_images, "nothing");
 }
 
+/// Their pixels are more than 64 bits count.
+#[test]
+fn no_images_are_of_any_size() {
+    let device = Device::emulator();
+    let convolutions = Convolutions::new(&device);
+    let buffer = Buffer::<f16>::zeros(&device, 64).unwrap();
+    let none = [0, 1 << 40, 1 << 40, 8];
+    let (x, dfilters) = (buffer.view(none), buffer.view([8, 1, 1, 8]));
+    let plan = convolutions.plan_filter_gradient(&x, &x, &dfilters, &Options::default());
+    assert_eq!(plan.unwrap().to_string(), "nothing");
+}
+
 #[test]
 fn bad_gradients_of_filters_are_refused() {
     let device = Device::emulator();

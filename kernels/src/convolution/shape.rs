@@ -81,10 +81,10 @@ impl Shape {
         self.along.iter().map(|along| along.taps).product()
     }
 
-    /// Output pixels of all images.
+    /// Output pixels of all images. Those of no image may be of any size.
     pub(super) fn pixels(&self) -> usize {
-        let of_image: usize = self.along.iter().map(|along| along.output).product();
-        self.images * of_image
+        let outputs = self.along.iter().map(|along| along.output);
+        outputs.fold(self.images, usize::saturating_mul)
     }
 
     /// Dimensions of an image with its batch and its channels.
