@@ -571,3 +571,39 @@ fn bad_calls_are_refused() {
         "convolution: `options`: found a width of 300 pixels with 200 taps, dilation 1 and stride 1, the first tap from pixel 0 to 100; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last",
     );
 }
+
+/// A copy wrote only as much of a line as 32 bits count.
+#[test]
+fn lines_that_are_copied_have_indices_of_32_bits() {
+    let device = Device::emulator();
+    let convolutions = Convolutions::new(&device);
+    let said = |[pixels, stride, count]: [usize; 3]| {
+        let outputs = (pixels - 16) / stride + 1;
+        let x = Buffer::<f16>::new(&device, pixels).unwrap();
+        let filters = Buffer::<f16>::new(&device, count * 16).unwrap();
+        let y = Buffer::<f16>::new(&device, outputs * count).unwrap();
+        let options = Options {
+            stride: &[stride],
+            ..Options::default()
+        };
+        let views = [
+            x.view([1, pixels, 1]),
+            filters.view([count, 16, 1]),
+            y.view([1, outputs, count]),
+        ];
+        let plan = convolutions.plan(&views[0], &views[1], &views[2], &options);
+        plan.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let refused = |name: &str, elements: usize| {
+        Err(format!(
+            "convolution: `{name}`: found a line of {elements} elements, which is copied; expected at most 2147482624: indices have 32 bits; divide the line among calls"
+        ))
+    };
+    // Strides that are odd have 8 channels for one.
+    assert_eq!(
+        said([(1 << 28) + 4096, 4097, 8]),
+        refused("x", 2_147_483_648)
+    );
+    assert_eq!(said([1 << 27, 1, 17]), refused("y", 3_221_225_112));
+    assert_eq!(said([1 << 27, 4097, 17]), Ok(()));
+}

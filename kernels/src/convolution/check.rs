@@ -9,6 +9,7 @@ use super::error::{Result, expect};
 use super::filters::ADDED;
 use super::filters_plan::FilterPlan;
 use super::options::Options;
+use super::pad::ELEMENTS;
 use super::plan::Tiled;
 use super::reach::Reach;
 use super::shape::{Along, Shape};
@@ -193,6 +194,18 @@ fn check_pixels(pixels: usize) -> Result<()> {
     )
 }
 
+/// Elements of a line that is copied: the last program of one has indices past the end, which fit an i32 too.
+const MOST_IN_LINE: usize = (i32::MAX as usize + 1) - ELEMENTS;
+
+fn check_line(name: &'static str, elements: usize) -> Result<()> {
+    expect(
+        elements <= MOST_IN_LINE,
+        name,
+        || format!("a line of {elements} elements, which is copied"),
+        format!("at most {MOST_IN_LINE}: indices have 32 bits; divide the line among calls"),
+    )
+}
+
 /// Elements of the gradient of filters: the last program that adds parts has indices past the end, which fit an i32 too.
 const MOST_SUMS: usize = (i32::MAX as usize + 1) - ADDED[0][0];
 
@@ -359,13 +372,33 @@ impl Call {
         let Some((shape, loaded, tiled)) = best else {
             return out_of_reach(&asked);
         };
-        Ok(Some(Call {
+        let call = Call {
             asked,
             shape,
             loaded,
             is_copied_back,
             tiled,
-        }))
+        };
+        call.check_lines()?;
+        Ok(Some(call))
+    }
+
+    /// Lines of the image and of the result, if they are copied, and those of the copies.
+    fn check_lines(&self) -> Result<()> {
+        let [_, _, wide] = self.asked.along;
+        let of_image = match self.loaded {
+            Loaded::InPlace => 0,
+            Loaded::Padded => wide.input.saturating_mul(self.shape.channels),
+            Loaded::Lines { length, .. } => {
+                length.max(wide.input.saturating_mul(self.asked.channels))
+            }
+        };
+        check_line("x", of_image)?;
+        if !self.is_copied_back {
+            return Ok(());
+        }
+        let filters = self.asked.filters.next_multiple_of(UNIT);
+        check_line("y", wide.output.saturating_mul(filters))
     }
 
     pub(super) fn plan(&self) -> CallPlan {
