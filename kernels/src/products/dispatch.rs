@@ -171,13 +171,16 @@ impl Dispatch {
         }
     }
 
-    /// Adds a record of one of the cases of this crate; says whether it is one, of an instance that there is.
+    /// Adds a record of one of the cases of this crate, in the place of one of the same size; says whether it is one, of an instance that there is.
     pub fn add(&mut self, tuned: &Tuned) -> bool {
         let Some((class, size, instance)) = entry_of(tuned) else {
             return false;
         };
-        self.exact.insert((class, size), instance);
+        let before = self.exact.insert((class, size), instance);
         let near = self.near.entry(class).or_default();
+        if before.is_some() {
+            near.retain(|known| !known.is_of(size));
+        }
         near.push(Near::new(size, instance));
         true
     }
@@ -330,6 +333,10 @@ mod tests {
         check(&of_one, [4096, 4000, 4096], "; fastest when 4096x4096x4096");
         // The fifth wave begins.
         check(&of_one, [4352, 4096, 4096], "; fastest by the model");
+        // Of two records of a size the later one holds near by too.
+        assert!(of_one.add(&tuned([4096, 4096, 4096], "192x192")));
+        assert_eq!(of_one.len(), 1);
+        check(&of_one, [4096, 4000, 4096], "; fastest by the model");
     }
 
     #[test]

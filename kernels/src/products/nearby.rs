@@ -41,6 +41,10 @@ impl Near {
             instance,
         }
     }
+
+    pub(super) fn is_of(&self, size: [usize; 3]) -> bool {
+        self.size == size
+    }
 }
 
 fn log2(extent: usize) -> f64 {
