@@ -344,4 +344,17 @@ fn a_gpu_times_what_is_right_and_shares_of_the_work_add_up() {
         .prints(&["2 timed in "])
         .says(&["2 records are stale, and measured again"]);
     assert_eq!(show("whole.jsonl").matches("STALE").count(), 0);
+    // What has gone from the space is still recorded, and as fast.
+    package.edit(
+        "src/lib.rs",
+        "&[128, 256]), (\"wrong\", &[0])",
+        "&[128]), (\"wrong\", &[0])",
+    );
+    assert_eq!(
+        show("whole.jsonl").matches(": block=128 wrong=0 ").count(),
+        3
+    );
+    tune(&[], &format!("--export {best} --records {whole}"))
+        .ends_with(0)
+        .says(&["3 runs written to"]);
 }

@@ -67,8 +67,22 @@ impl<'r> Group<'r> {
         fastest(&heats).map(|place| (usable[place], timed))
     }
 
-    fn tuned(&self) -> Option<Tuned> {
-        let (at, timed) = self.fastest()?;
+    /// The fastest of those that are not stale; where all are, the fastest. What has gone from a space, or is not tried any more, keeps its records.
+    fn best(mut self, digests: &Digests) -> Option<(Tuned, State)> {
+        let mut stale = None;
+        while let Some((at, timed)) = self.fastest() {
+            let tuned = self.tuned(at, timed)?;
+            let state = state(&tuned, digests);
+            if matches!(state, State::Current) {
+                return Some((tuned, state));
+            }
+            stale = stale.or(Some((tuned, state)));
+            self.members.remove(at);
+        }
+        stale
+    }
+
+    fn tuned(&self, at: usize, timed: usize) -> Option<Tuned> {
         let (key, digest, known) = self.members[at];
         let times = known.heats.last()?;
         Some(Tuned {
@@ -141,27 +155,23 @@ pub(super) fn show(context: &Context, request: &TuneRequest, records: &Records) 
         return Err(nothing(context));
     }
     for group in groups {
-        let Some(tuned) = group.tuned() else {
-            let text = format!("{}: none timed on {}\n", group.text(), group.key.machine);
+        let (key, about) = (group.key, group.text());
+        let Some((tuned, state)) = group.best(&digests) else {
+            let text = format!("{about}: none timed on {}\n", key.machine);
             context.speaker.tell(&text, || {
-                serde_json::json!({"reason": "tilekit-record", "case": group.key.case, "sizes": group.key.sizes,
-                    "machine": group.key.machine, "fastest": null})
+                serde_json::json!({"reason": "tilekit-record", "case": key.case, "sizes": key.sizes,
+                    "machine": key.machine, "fastest": null})
             });
             continue;
         };
-        let state = match state(&tuned, &digests) {
+        let state = match state {
             State::Current => "",
             State::Stale => "  STALE: its kernels have changed",
             State::Gone => "  STALE: there is no such candidate any more",
         };
         let text = format!(
-            "{}: {}  single {:.2} us  back to back {:.2} us  of {} timed on {}{state}\n",
-            group.text(),
-            tuned.candidate,
-            tuned.single_us,
-            tuned.back_to_back_us,
-            tuned.timed,
-            tuned.machine
+            "{about}: {}  single {:.2} us  back to back {:.2} us  of {} timed on {}{state}\n",
+            tuned.candidate, tuned.single_us, tuned.back_to_back_us, tuned.timed, tuned.machine
         );
         context.speaker.tell(&text, || {
             let mut event = serde_json::to_value(&tuned).expect("numbers and texts");
@@ -179,7 +189,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     one.is_some() && one == other
 }
 
-/// Writes the fastest candidates that are not stale.
+/// Writes the fastest candidates that are not stale, of the runs that have one.
 pub(super) fn export(
     context: &Context,
     request: &TuneRequest,
@@ -196,11 +206,9 @@ pub(super) fn export(
     let digests = Digests::default();
     let mut lines = String::new();
     let mut written = 0;
-    for tuned in Group::all(records, &request.filters)
-        .iter()
-        .filter_map(Group::tuned)
-    {
-        if matches!(state(&tuned, &digests), State::Current) {
+    let groups = Group::all(records, &request.filters).into_iter();
+    for (tuned, state) in groups.filter_map(|group| group.best(&digests)) {
+        if matches!(state, State::Current) {
             lines += &serde_json::to_string(&tuned).expect("numbers and texts");
             lines.push('\n');
             written += 1;
