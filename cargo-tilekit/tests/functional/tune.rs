@@ -319,6 +319,14 @@ fn a_gpu_times_what_is_right_and_shares_of_the_work_add_up() {
     };
     assert_eq!(show("merged.jsonl"), show("whole.jsonl"));
     assert_eq!(show("merged.jsonl").lines().count(), 3);
+    // A kernel stands for its cases here too.
+    let selected = |filter: &str| {
+        let said = tune(&[], &format!("--show {filter} --records {whole}"));
+        (said.code, said.stdout.lines().count())
+    };
+    assert_eq!(selected("scale<256>"), (Some(0), 3));
+    assert_eq!(selected("timed_kernels::scale_none"), (Some(0), 3));
+    assert_eq!(selected("scale_some"), (Some(4), 0));
     let best = file("best.jsonl");
     tune(&[], &format!("--export {best} --records {whole}"))
         .ends_with(0)

@@ -1,6 +1,6 @@
 //! `tune --show` and `tune --export`: what the records say, without measuring.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use super::halving::fastest;
@@ -11,6 +11,7 @@ use crate::harness::Exit;
 use crate::harness::context::{Context, Done};
 use crate::harness::files;
 use crate::harness::request::{TuneRequest, TuneTimes};
+use crate::harness::select::Selection;
 use crate::harness::speak::count;
 use crate::report::Remark;
 use crate::tuned::Tuned;
@@ -23,17 +24,11 @@ struct Group<'r> {
 }
 
 impl<'r> Group<'r> {
-    /// All runs of cases whose names have a part of `filters`.
-    fn all(records: &'r Records, filters: &[String]) -> Vec<Group<'r>> {
-        let is_meant = |key: &Key| {
-            filters.is_empty()
-                || filters
-                    .iter()
-                    .any(|filter| key.case.contains(filter.as_str()))
-        };
+    /// All runs of the cases that are meant.
+    fn all(records: &'r Records, is_meant: &dyn Fn(&str) -> bool) -> Vec<Group<'r>> {
         let mut groups: BTreeMap<_, Group<'r>> = BTreeMap::new();
         for (key, digest, known) in records.latest() {
-            if !is_meant(key) {
+            if !is_meant(&key.case) {
                 continue;
             }
             let name = (&key.machine, &key.case, &key.sizes);
@@ -140,6 +135,25 @@ fn state(tuned: &Tuned, digests: &Digests) -> State {
     }
 }
 
+/// Says of which cases records are meant: those that `filters` select for every verb, and those that have gone and have one of them in their names.
+fn meant<'f>(context: &Context, filters: &'f [String]) -> Done<impl Fn(&str) -> bool + 'f> {
+    let paths = |entries: Vec<&CaseEntry>| -> HashSet<String> {
+        entries.into_iter().map(path_of).collect()
+    };
+    let known = paths(CaseEntry::all());
+    let selected = if filters.is_empty() {
+        known.clone()
+    } else {
+        let catalog = context.catalog(filters)?;
+        paths(Selection::cases_at_any_size(filters, &catalog))
+    };
+    Ok(move |case: &str| {
+        let has_part = |filter: &String| case.contains(filter.as_str());
+        let is_named = || filters.is_empty() || filters.iter().any(has_part);
+        selected.contains(case) || (!known.contains(case) && is_named())
+    })
+}
+
 fn nothing(context: &Context) -> Exit {
     let remark = Remark::error("no records of timed candidates are of what is selected");
     let help = "`cargo tilekit tune` on a machine with a GPU makes them; `--records FILE` names another file";
@@ -150,7 +164,7 @@ fn nothing(context: &Context) -> Exit {
 /// Shows the fastest candidate of every run.
 pub(super) fn show(context: &Context, request: &TuneRequest, records: &Records) -> Done {
     let digests = Digests::default();
-    let groups = Group::all(records, &request.filters);
+    let groups = Group::all(records, &meant(context, &request.filters)?);
     if groups.is_empty() {
         return Err(nothing(context));
     }
@@ -206,7 +220,8 @@ pub(super) fn export(
     let digests = Digests::default();
     let mut lines = String::new();
     let mut written = 0;
-    let groups = Group::all(records, &request.filters).into_iter();
+    let is_meant = meant(context, &request.filters)?;
+    let groups = Group::all(records, &is_meant).into_iter();
     for (tuned, state) in groups.filter_map(|group| group.best(&digests)) {
         if matches!(state, State::Current) {
             lines += &serde_json::to_string(&tuned).expect("numbers and texts");
