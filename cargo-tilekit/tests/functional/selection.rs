@@ -61,6 +61,24 @@ fn a_name_that_nothing_has_is_an_error_that_offers_others() {
         .says(&["nothing is called `skale`", "perhaps scale"]);
 }
 
+/// It was said that nothing is called so, and that perhaps it was meant.
+#[test]
+fn a_kernel_that_no_case_launches_is_there() {
+    let alone = "use tilekit::prelude::*;\n#[kernel(warps = 1)]\npub fn alone(out: Ptr<i32>) {\n    out.at(0).store(1);\n}\n";
+    let package = Package::new("alone-kernels", alone);
+    package.tilekit("list").ends_with(0).prints(&["declared"]);
+    for verb in ["run", "test", "trace", "tune --profile dev"] {
+        package
+            .tilekit(&format!("{verb} alone"))
+            .ends_with(4)
+            .says(&["no case launches `alone`", "write a `#[case]`"]);
+    }
+    package
+        .tilekit("run")
+        .ends_with(4)
+        .says(&["no case launches a kernel of this package"]);
+}
+
 #[test]
 fn a_test_target_that_is_no_harness_is_noticed() {
     let package = Package::new("deaf-kernels", SCALE);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::catalog::{Catalog, KernelItem, Overrides, Variant};
+use super::catalog::{CaseItem, Catalog, KernelItem, Overrides, RunItem, Variant};
 use super::config::{Config, ConfigError, KernelLimits};
 use super::device::Emulation;
 use super::replaced::Replaced;
@@ -320,6 +320,33 @@ impl Context {
             )
         };
         self.speaker.failure(&remark);
+        Err(Exit::NothingSelected)
+    }
+
+    /// The selected runs of cases. A kernel may be there that no case launches.
+    pub(super) fn runs<'c>(
+        &self,
+        catalog: &'c Catalog,
+        filters: &[String],
+    ) -> Done<Vec<(&'c CaseItem, &'c RunItem)>> {
+        let selection = Selection::new(filters, catalog);
+        let all = catalog
+            .cases
+            .iter()
+            .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
+        let found: Vec<_> = all.filter(|(case, run)| selection.run(case, run)).collect();
+        let mut kernels = catalog.kernels.iter();
+        if !found.is_empty() || !kernels.any(|kernel| selection.kernel(kernel)) {
+            return self.expect_some(found, filters, catalog);
+        }
+        let what = if filters.is_empty() {
+            "a kernel of this package".to_string()
+        } else {
+            format!("`{}`", filters.join("` or `"))
+        };
+        let remark = Remark::error(format!("no case launches {what}"));
+        let help = "write a `#[case]` that launches the kernel; `cargo tilekit list` names the cases of each";
+        self.speaker.failure(&remark.with_help(help));
         Err(Exit::NothingSelected)
     }
 

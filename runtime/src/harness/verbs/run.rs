@@ -14,7 +14,6 @@ use crate::harness::context::{Context, Done};
 use crate::harness::device::{Emulation, short_name};
 use crate::harness::replaced::Replaced;
 use crate::harness::request::Checking;
-use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict, count};
 use crate::kernel::{Compiled, Compiler};
 use crate::report::Remark;
@@ -253,13 +252,7 @@ fn run_cases(
     replaced: &Replaced,
     emulation: Emulation,
 ) -> Done<Verdict> {
-    let selection = Selection::new(filters, catalog);
-    let all = catalog
-        .cases
-        .iter()
-        .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
-    let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
-    let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, catalog)?;
+    let selected = context.runs(catalog, filters)?;
     let device = context.open_device(emulation)?;
     let limit = context.tensor_limit(&device);
     let runner = Runner::new(&device, Context::compiler(replaced), limit);

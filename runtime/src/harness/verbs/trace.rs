@@ -18,7 +18,6 @@ use crate::harness::device::Emulation;
 use crate::harness::files;
 use crate::harness::replaced::Replaced;
 use crate::harness::request::{TraceKeep, TraceLevel as AskedLevel, TraceRequest};
-use crate::harness::select::Selection;
 use crate::report::Remark;
 use crate::trace::Recording;
 use crate::trace::names::Names;
@@ -31,13 +30,7 @@ use build::Builds;
 
 pub(in crate::harness) fn trace(context: &Context, request: &TraceRequest) -> Done {
     let catalog = context.catalog(&request.filters)?;
-    let selection = Selection::new(&request.filters, &catalog);
-    let all = catalog
-        .cases
-        .iter()
-        .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
-    let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
-    let selected = context.expect_some(selected, &request.filters, &catalog)?;
+    let selected = context.runs(&catalog, &request.filters)?;
     let replaced = context.replaced()?;
     let emulation = Emulation {
         is_timed: true,

@@ -30,7 +30,6 @@ use crate::harness::device::Emulation;
 use crate::harness::files;
 use crate::harness::replaced::Replaced;
 use crate::harness::request::BenchRequest;
-use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict};
 use crate::report::Remark;
 
@@ -47,13 +46,7 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     let catalog = context.catalog(&request.filters)?;
     let replaced = context.replaced()?;
     let filters = &request.filters;
-    let selection = Selection::new(filters, &catalog);
-    let all = catalog
-        .cases
-        .iter()
-        .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
-    let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
-    let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, &catalog)?;
+    let selected = context.runs(&catalog, filters)?;
     check_files(request).map_err(|error| unwritten(&error, &context.speaker))?;
     let device = open_device(context)?;
     let counting = counting(context, request, &device, &replaced)?;

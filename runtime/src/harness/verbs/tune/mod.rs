@@ -26,11 +26,9 @@ use self::work::{Digests, Work};
 use crate::case::Sizes;
 use crate::device::Device;
 use crate::harness::Exit;
-use crate::harness::catalog::{CaseItem, RunItem};
 use crate::harness::context::{Context, Done};
 use crate::harness::device::Emulation;
 use crate::harness::request::{DeviceChoice, TuneJob, TuneRequest, TuneShare, TuneTask, Verb};
-use crate::harness::select::Selection;
 use crate::harness::speak::{Verdict, count};
 use crate::report::Remark;
 use crate::tuned::Machine;
@@ -130,13 +128,7 @@ fn search(
 /// The runs of cases with a space that are selected.
 fn selected(context: &Context, request: &TuneRequest) -> Done<Vec<Work>> {
     let catalog = context.catalog(&request.filters)?;
-    let selection = Selection::new(&request.filters, &catalog);
-    let all = catalog
-        .cases
-        .iter()
-        .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
-    let runs = all.filter(|(case, run)| selection.run(case, run)).collect();
-    let runs: Vec<(&CaseItem, &RunItem)> = context.expect_some(runs, &request.filters, &catalog)?;
+    let runs = context.runs(&catalog, &request.filters)?;
     let mut work = Vec::new();
     for (case, run) in &runs {
         if let Some(error) = &run.failure {
