@@ -80,17 +80,29 @@ fn survivors(among: &[usize], rule: &Rule, score: impl Fn(usize) -> f64) -> Vec<
     order
 }
 
-/// The fastest of candidates in the order of the model, each with the times of its heats, by those who came furthest.
+/// The fastest of candidates in the order of the model, each with the times of its heats: among those that went on, as in [`next`], by the last heat of all of them. One that was timed later than
+/// the others, and is far faster, has fewer heats than they.
 pub(super) fn fastest(candidates: &[&[TuneTimes]]) -> Option<usize> {
-    let furthest = candidates.iter().map(|heats| heats.len()).max()?;
-    let last = |at: &usize| candidates[*at].last().copied().map(score);
-    let finalists: Vec<(usize, f64)> = (0..candidates.len())
-        .filter(|&at| candidates[at].len() == furthest)
-        .filter_map(|at| Some((at, last(&at)?)))
-        .collect();
-    let best = finalists.iter().map(|(_, score)| *score).reduce(f64::min)?;
-    let level = finalists.iter().find(|(_, score)| *score <= best * LEVEL);
-    level.map(|(at, _)| *at)
+    let timed = (0..candidates.len()).filter(|&at| !candidates[at].is_empty());
+    let mut among: Vec<usize> = timed.collect();
+    let mut decides = 0;
+    for (heat, rule) in HEATS.iter().enumerate().take(HEATS.len() - 1) {
+        let has_next = |at: &usize| candidates[*at].len() > heat + 1;
+        // Of an exhaustive search all have.
+        if !among.iter().all(has_next) {
+            let further = survivors(&among, rule, |at| score(candidates[at][heat]));
+            if further.len() < 2 || !further.iter().all(has_next) {
+                break;
+            }
+            among = further;
+        }
+        decides = heat + 1;
+    }
+    // The order of the model.
+    among.sort_unstable();
+    let time = |at: &usize| score(candidates[*at][decides]);
+    let best = among.iter().map(time).reduce(f64::min)?;
+    among.into_iter().find(|at| time(at) <= best * LEVEL)
 }
 
 #[cfg(test)]
@@ -136,6 +148,19 @@ mod tests {
     fn level_candidates_are_decided_by_the_models_order() {
         assert_eq!(follow(&[1004, 1000, 1001], false).1, Some(0));
         assert_eq!(follow(&[1009, 1000, 1001], false).1, Some(1));
+    }
+
+    /// Heats of others, in which it took no part, were for it.
+    #[test]
+    fn a_candidate_that_is_new_and_far_faster_is_the_fastest() {
+        let (old, level) = ([times(100); 3], [times(101); 3]);
+        let known: [&[TuneTimes]; 3] = [&old, &level, &[times(50)]];
+        assert_eq!((next(&known, false), fastest(&known)), (None, Some(2)));
+        let slower: [&[TuneTimes]; 3] = [&[times(150)], &level, &old];
+        assert_eq!((next(&slower, false), fastest(&slower)), (None, Some(2)));
+        // A search that was interrupted between two heats, and one within.
+        assert_eq!(fastest(&[&[times(10)], &[times(9)], &[]]), Some(1));
+        assert_eq!(fastest(&[&[times(10); 2], &[times(9)]]), Some(1));
     }
 
     #[test]

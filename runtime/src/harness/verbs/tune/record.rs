@@ -110,6 +110,8 @@ pub(super) struct Known {
     pub(super) failure: Option<Outcome>,
     /// Medians of its heats.
     pub(super) heats: Vec<TuneTimes>,
+    /// Which of them were recorded.
+    is_recorded: [bool; HEATS.len()],
     pub(super) predicted_us: Option<f64>,
 }
 
@@ -137,7 +139,11 @@ impl Known {
                     single_ns: median_ns(single_us),
                     back_to_back_ns: median_ns(back_to_back_us),
                 };
-                // Of two of one heat the later holds; lines of several files may come in any order, so that a heat may be missing.
+                // Of two of one heat the later holds, behind which later heats of another moment count no more; lines of several files may come in any order, so that a heat may be missing.
+                if std::mem::replace(&mut self.is_recorded[*heat], true) {
+                    self.heats.truncate(*heat + 1);
+                    self.is_recorded[*heat + 1..].fill(false);
+                }
                 if *heat < self.heats.len() {
                     self.heats[*heat] = times;
                 } else {
@@ -347,6 +353,15 @@ mod tests {
         let cut = &text(&all)[..text(&all).len() - 9];
         let cut = Records::of(cut);
         assert_eq!((cut.unread, cut.latest().len()), (1, 1));
+    }
+
+    /// A search with others, or with `--fresh`, in which it did not come as far.
+    #[test]
+    fn a_heat_that_is_timed_again_ends_those_behind_it() {
+        let lines = [0, 1, 2, 1].map(|heat| record("a", "1", timed(heat, 4.0 + heat as f32)));
+        let records = Records::of(&text(&lines));
+        let known = records.get(&lines[0].key, "1").expect("known");
+        assert_eq!(known.heats.len(), 2);
     }
 
     /// `--fresh` tries anew what failed for a reason that has gone, such as a full disk.
