@@ -365,4 +365,8 @@ fn a_gpu_times_what_is_right_and_shares_of_the_work_add_up() {
     tune(&[], &format!("--export {best} --records {whole}"))
         .ends_with(0)
         .says(&["3 runs written to"]);
+    // The code of before has its records.
+    package.edit("src/lib.rs", "* (factor + zero)", "* factor + zero");
+    tune(&[], &search).ends_with(0).prints(&["1 timed before"]);
+    assert_eq!(show("whole.jsonl").matches("STALE").count(), 0);
 }

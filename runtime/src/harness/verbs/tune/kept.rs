@@ -20,6 +20,7 @@ use crate::tuned::Tuned;
 struct Group<'r> {
     /// Of its first candidate.
     key: &'r Key,
+    /// Each candidate with every digest: what was compiled before may be compiled again.
     members: Vec<(&'r Key, &'r str, &'r Known)>,
 }
 
@@ -27,7 +28,7 @@ impl<'r> Group<'r> {
     /// All runs of the cases that are meant.
     fn all(records: &'r Records, is_meant: &dyn Fn(&str) -> bool) -> Vec<Group<'r>> {
         let mut groups: BTreeMap<_, Group<'r>> = BTreeMap::new();
-        for (key, digest, known) in records.latest() {
+        for (key, digest, known) in records.all() {
             if !is_meant(&key.case) {
                 continue;
             }
@@ -55,11 +56,12 @@ impl<'r> Group<'r> {
             .iter()
             .map(|&at| &self.members[at].2.heats[..])
             .collect();
-        let timed = heats.iter().filter(|heats| !heats.is_empty()).count();
-        if timed == 0 {
-            return None;
-        }
-        fastest(&heats).map(|place| (usable[place], timed))
+        let is_timed = |at: &&usize| !self.members[**at].2.heats.is_empty();
+        let timed = usable.iter().filter(is_timed);
+        let timed: HashSet<&str> = timed
+            .map(|&at| self.members[at].0.candidate.as_str())
+            .collect();
+        fastest(&heats).map(|place| (usable[place], timed.len()))
     }
 
     /// The fastest of those that are not stale; where all are, the fastest. What has gone from a space, or is not tried any more, keeps its records.

@@ -229,15 +229,15 @@ impl Records {
         self.known.contains_key(key) && self.get(key, digest).is_none()
     }
 
-    /// Everything, each candidate with what was recorded last, in an order that does not depend on that of the lines.
-    pub(super) fn latest(&self) -> Vec<(&Key, &str, &Known)> {
-        let latest = self.known.iter().filter_map(|(key, of_key)| {
-            let (digest, known) = of_key.last()?;
-            Some((key, digest.as_str(), known))
+    /// Everything, each candidate with what was recorded of every digest, in an order that does not depend on that of the lines but for digests of one candidate.
+    pub(super) fn all(&self) -> Vec<(&Key, &str, &Known)> {
+        let all = self.known.iter().flat_map(|(key, of_key)| {
+            let of_digests = of_key.iter();
+            of_digests.map(move |(digest, known)| (key, digest.as_str(), known))
         });
-        let mut latest: Vec<_> = latest.collect();
-        latest.sort_by_key(|(key, ..)| *key);
-        latest
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|(key, ..)| *key);
+        all
     }
 }
 
@@ -342,7 +342,7 @@ mod tests {
         let medians: Vec<u64> = known.heats.iter().map(|heat| heat.single_ns).collect();
         assert_eq!(medians, [5000, 6000]);
         let other = Records::of(&text(&turned));
-        assert_eq!(records.latest(), other.latest());
+        assert_eq!(records.all(), other.all());
         assert!(
             records
                 .get(&all[3].key, "2")
@@ -352,7 +352,7 @@ mod tests {
         );
         let cut = &text(&all)[..text(&all).len() - 9];
         let cut = Records::of(cut);
-        assert_eq!((cut.unread, cut.latest().len()), (1, 1));
+        assert_eq!((cut.unread, cut.all().len()), (1, 1));
     }
 
     /// A search with others, or with `--fresh`, in which it did not come as far.
@@ -390,7 +390,7 @@ mod tests {
         let lines = [b"\xff\xfe{\n", one.as_bytes()].concat();
         fs::write(&path, lines).expect("written");
         let records = Records::read(&path).expect("read");
-        assert_eq!((records.unread, records.latest().len()), (1, 1));
+        assert_eq!((records.unread, records.all().len()), (1, 1));
     }
 
     /// A heat of 10^18 was asked memory for, and the fastest time was that of no launch.
@@ -409,7 +409,7 @@ mod tests {
             },
         ];
         let records = Records::of(&text(&damaged.map(|outcome| record("a", "1", outcome))));
-        assert_eq!((records.unread, records.latest().len()), (4, 0));
+        assert_eq!((records.unread, records.all().len()), (4, 0));
     }
 
     #[test]
@@ -433,8 +433,8 @@ mod tests {
         let mut file = Appending::open(&path).expect("a file");
         file.add(&one).expect("written");
         let records = Records::read(&path).expect("read");
-        assert_eq!((records.unread, records.latest().len()), (1, 1));
+        assert_eq!((records.unread, records.all().len()), (1, 1));
         let none = Records::read(&folder.path().join("none")).expect("none");
-        assert!(none.latest().is_empty());
+        assert!(none.all().is_empty());
     }
 }
