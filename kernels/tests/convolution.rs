@@ -572,6 +572,42 @@ fn bad_calls_are_refused() {
     );
 }
 
+/// It was said that what was found was expected: filters for channels, and of tensors that begin anywhere.
+#[test]
+fn groups_that_have_no_kernel_are_named_as_the_caller_knows_them() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let convolutions = Convolutions::new(&device);
+    let buffers = [0; 3].map(|_| Buffer::<f16>::zeros(&device, 1 << 10).unwrap());
+    let options = Options {
+        groups: 2,
+        ..Options::default()
+    };
+    let view =
+        |at: usize, shape: [usize; 3], offset: usize| buffers[at].view(shape).with_offset(offset);
+    let of_filters = |count: usize, offset: usize| {
+        [
+            view(0, [1, 5, 32], offset),
+            view(1, [2 * count, 1, 16], 0),
+            view(2, [1, 5, 2 * count], 0),
+        ]
+    };
+    let [dx, filters, dy] = of_filters(8, 0);
+    let found = convolutions.image_gradient(&stream, &dy, &filters, &dx, &options);
+    assert_eq!(
+        found.unwrap_err().to_string(),
+        "convolution: `options.groups`: found 8 filters and 16 channels a group; expected multiples of 16 filters and of 8 channels: smaller groups, also those of one channel, have no kernel yet; pad them with zeros"
+    );
+    let [x, filters, y] = of_filters(16, 1);
+    let found = convolutions.plan(&x, &filters, &y, &options);
+    assert_eq!(
+        found.unwrap_err().to_string(),
+        "convolution: `options.groups`: found a tensor that begins between multiples of 8 elements; expected tensors that begin at multiples of 8 elements: what has groups is not copied"
+    );
+    let [x, filters, y] = of_filters(16, 8);
+    convolutions.plan(&x, &filters, &y, &options).unwrap();
+}
+
 /// A copy wrote only as much of a line as 32 bits count.
 #[test]
 fn lines_that_are_copied_have_indices_of_32_bits() {

@@ -154,7 +154,7 @@ impl Convolutions {
     }
 
     /// The gradient of the image, `dx`, from that of the result, `dy`, with strides of 1: the options are those of the forward pass, without what happens to sums. Channels and filters
-    /// of a group are multiples of 8.
+    /// of a group are multiples of 8, and of several groups the filters of each of 16.
     ///
     /// # Errors
     /// As for [`forward`](Convolutions::forward).

@@ -178,6 +178,32 @@ fn are_whole<T: DeviceElement>(
     )
 }
 
+/// What has groups is not copied. A gradient of the image loads the result, whose channels are filters, and stores channels.
+fn check_groups(asked: &Shape, are_aligned: bool, is_gradient: bool) -> Result<()> {
+    let [loaded, stored] = if is_gradient {
+        ["filters", "channels"]
+    } else {
+        ["channels", "filters"]
+    };
+    let (of_loaded, of_stored) = (asked.channels, asked.filters);
+    expect(
+        of_loaded.is_multiple_of(16) && of_stored.is_multiple_of(UNIT),
+        "options.groups",
+        || format!("{of_loaded} {loaded} and {of_stored} {stored} a group"),
+        format!(
+            "multiples of 16 {loaded} and of {UNIT} {stored}: smaller groups, also those of one channel, have no kernel yet; pad them with zeros"
+        ),
+    )?;
+    expect(
+        are_aligned,
+        "options.groups",
+        || format!("a tensor that begins between multiples of {UNIT} elements"),
+        format!(
+            "tensors that begin at multiples of {UNIT} elements: what has groups is not copied"
+        ),
+    )
+}
+
 /// Where no im2col map reaches all pixels.
 fn out_of_reach<R>(shape: &Shape) -> Result<R> {
     let found = || shape.out_of_reach();
@@ -337,17 +363,7 @@ impl Call {
         let is_whole = asked.channels.is_multiple_of(UNIT) && is_aligned;
         let is_copied_back = !asked.filters.is_multiple_of(UNIT) || !ends_aligned;
         if asked.groups > 1 {
-            expect(
-                asked.channels.is_multiple_of(16) && !is_copied_back && is_aligned,
-                "options.groups",
-                || {
-                    format!(
-                        "{} channels and {} filters a group",
-                        asked.channels, asked.filters
-                    )
-                },
-                "multiples of 16 channels and of 8 filters: smaller groups, also those of one channel, have no kernel yet; pad them with zeros",
-            )?;
+            check_groups(&asked, is_aligned && ends_aligned, is_gradient)?;
         }
         let padded = Shape {
             channels: asked.channels.next_multiple_of(UNIT),
