@@ -337,6 +337,26 @@ fn bytes_are_multiplied_from_rows_and_columns() {
 }
 
 #[test]
+fn scaled_whole_numbers_lose_their_fractions() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let a = Buffer::from_slice(&device, &[7_i8; 64]).unwrap();
+    let c = Buffer::<i32>::zeros(&device, 64).unwrap();
+    let view = || a.view([8, 8]);
+    for alpha in [0.4_f32, -0.4, 1e9, -1e9, f32::NAN] {
+        let options = Options {
+            alpha,
+            ..Options::default()
+        };
+        products
+            .call(&stream, &view(), &view(), &c.view([8, 8]), &options)
+            .unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(c.to_vec().unwrap(), [(392.0 * alpha) as i32; 64], "{alpha}");
+    }
+}
+
+#[test]
 fn wrong_options_name_the_argument() {
     let device = Device::emulator();
     let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());

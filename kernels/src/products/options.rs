@@ -20,7 +20,7 @@ pub enum Precision {
 /// `C = activation(alpha · scales of A · scales of B · A·B + bias + beta · source)`. The default is the product alone.
 ///
 /// All of it but the product is computed in f32, also where A and B are i8 and C and what is added to it i32: whole numbers are exact to 2²⁴, and a C of i32 that is larger is
-/// rounded even by `beta` of 1. The product alone is exact in i32.
+/// rounded even by `beta` of 1. A C of i32 loses its fraction, as by `as i32`, and is the nearest i32 of what is beyond all of them. The product alone is exact in i32.
 #[derive(Clone, Copy)]
 pub struct Options<'a, O> {
     /// The factor of the product.
