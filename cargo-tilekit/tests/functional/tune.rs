@@ -66,6 +66,13 @@ fn scale_none(case: &mut Case) -> CaseResult {
     case.expect_part(&out, [0], Vec::<f32>::new, Exactly)
 }
 
+#[case(sizes(n = [32]))]
+fn scale_level(case: &mut Case) -> CaseResult {
+    let space = Space::axes(&[("block", &[512, 128, 256]), ("wrong", &[0])]);
+    let (_, out) = launch(case, space, 0)?;
+    case.expect_part(&out, [0], Vec::<f32>::new, Exactly)
+}
+
 #[case(sizes(n = [100]))]
 fn scale_plain(case: &mut Case) -> CaseResult {
     let n = case.size("n");
@@ -327,6 +334,12 @@ fn a_gpu_times_what_is_right_and_shares_of_the_work_add_up() {
     assert_eq!(selected("scale<256>"), (Some(0), 3));
     assert_eq!(selected("timed_kernels::scale_none"), (Some(0), 3));
     assert_eq!(selected("scale_some"), (Some(4), 0));
+    // All are level, and there is no model: the first one that is declared.
+    let level = file("level.jsonl");
+    tune(&[], &format!("scale_level --device cuda --records {level}"))
+        .ends_with(0)
+        .prints(&["3 timed in ", "\n  block=512 wrong=0  single"]);
+    assert!(show("level.jsonl").contains(": block=512 wrong=0  single"));
     let best = file("best.jsonl");
     tune(&[], &format!("--export {best} --records {whole}"))
         .ends_with(0)

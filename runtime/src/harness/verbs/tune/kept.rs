@@ -6,7 +6,7 @@ use std::path::Path;
 use super::halving::fastest;
 use super::record::{Key, Known, Records};
 use super::work::{Digests, path_of};
-use crate::case::{CaseEntry, Mode, Sizes};
+use crate::case::{Candidate, CaseEntry, Mode, Sizes};
 use crate::harness::Exit;
 use crate::harness::context::{Context, Done};
 use crate::harness::files;
@@ -37,15 +37,22 @@ impl<'r> Group<'r> {
             let group = groups.entry(name).or_insert(Group { key, members });
             group.members.push((key, digest, known));
         }
-        let mut groups: Vec<Group<'r>> = groups.into_values().collect();
-        for group in &mut groups {
-            // The order of the model, as when it was tuned: it decides between those that are level.
-            let time = |known: &Known| known.predicted_us.unwrap_or(0.0);
-            group
-                .members
-                .sort_by(|a, b| time(a.2).total_cmp(&time(b.2)));
-        }
-        groups
+        groups.into_values().collect()
+    }
+
+    /// The order of the model, without one that of the space, as when it was tuned: it decides between those that are level.
+    fn sort(&mut self, run: Option<&Run>) {
+        let order = |&(key, _, known): &(&Key, &str, &Known)| {
+            let place = run.and_then(|run| run.place(&key.candidate));
+            (
+                known.predicted_us.unwrap_or(0.0),
+                place.unwrap_or(usize::MAX),
+            )
+        };
+        self.members.sort_by(|a, b| {
+            let ((time, place), (other_time, other_place)) = (order(a), order(b));
+            time.total_cmp(&other_time).then(place.cmp(&other_place))
+        });
     }
 
     /// The fastest, and how many were timed.
@@ -66,10 +73,12 @@ impl<'r> Group<'r> {
 
     /// The fastest of those that are not stale; where all are, the fastest. What has gone from a space, or is not tried any more, keeps its records.
     fn best(mut self, digests: &Digests) -> Option<(Tuned, State)> {
+        let run = Run::of(self.key);
+        self.sort(run.as_ref());
         let mut stale = None;
         while let Some((at, timed)) = self.fastest() {
             let tuned = self.tuned(at, timed)?;
-            let state = state(&tuned, digests);
+            let state = state(&tuned, run.as_ref(), digests);
             if matches!(state, State::Current) {
                 return Some((tuned, state));
             }
@@ -112,28 +121,44 @@ enum State {
     Gone,
 }
 
-fn state(tuned: &Tuned, digests: &Digests) -> State {
-    let mut entries = CaseEntry::all().into_iter();
-    let Some(entry) = entries.find(|entry| path_of(entry) == tuned.case) else {
-        return State::Gone;
-    };
-    let declared = entry.sizes.iter().map(|list| list.name);
-    let values: Option<Vec<(String, usize)>> = declared
-        .map(|name| Some((name.to_string(), *tuned.sizes.get(name)?)))
-        .collect();
-    let Some(values) = values else {
-        return State::Gone;
-    };
-    let sizes = Sizes::of(&values);
-    let space = entry.run(&sizes, &Mode::Describe).report.space;
-    let place = space.and_then(|space| {
-        let mut candidates = space.candidates.iter();
-        candidates.position(|candidate| candidate.name == tuned.candidate)
-    });
-    match place.map(|at| digests.of(entry, &sizes, at)) {
+fn state(tuned: &Tuned, run: Option<&Run>, digests: &Digests) -> State {
+    let found = run.and_then(|run| Some((run, run.place(&tuned.candidate)?)));
+    match found.map(|(run, at)| digests.of(run.entry, &run.sizes, at)) {
         None => State::Gone,
         Some(Ok(digest)) if digest == tuned.digest => State::Current,
         Some(_) => State::Stale,
+    }
+}
+
+/// A run of records that the program still has.
+struct Run {
+    entry: &'static CaseEntry,
+    sizes: Sizes,
+    space: Vec<Candidate>,
+}
+
+impl Run {
+    fn of(key: &Key) -> Option<Run> {
+        let mut entries = CaseEntry::all().into_iter();
+        let entry = entries.find(|entry| path_of(entry) == key.case)?;
+        let declared = entry.sizes.iter().map(|list| list.name);
+        let values: Option<Vec<(String, usize)>> = declared
+            .map(|name| Some((name.to_string(), *key.sizes.get(name)?)))
+            .collect();
+        let sizes = Sizes::of(&values?);
+        let space = entry.run(&sizes, &Mode::Describe).report.space?.candidates;
+        Some(Run {
+            entry,
+            sizes,
+            space,
+        })
+    }
+
+    /// The place of a candidate in the space.
+    fn place(&self, name: &str) -> Option<usize> {
+        self.space
+            .iter()
+            .position(|candidate| candidate.name == name)
     }
 }
 
