@@ -513,7 +513,7 @@ fn columns_that_are_far_apart_name_the_argument() {
     let columns = |far_apart: usize| far.view([8, 3]).with_strides([1, far_apart]);
     let refused = |name: &str| {
         format!(
-            "product: `{name}`: found 3221225472 elements with their gaps; expected at most 2147483647: indices have 32 bits"
+            "product: `{name}`: found 2147483656 elements with their gaps; expected at most 2147483647: indices have 32 bits"
         )
     };
     assert_eq!(said(&columns(1 << 30), &near()).unwrap_err(), refused("c"));
@@ -549,4 +549,19 @@ fn a_result_lies_apart_from_its_operands() {
     called(part(0), part(8)).unwrap();
     called(part(9), part(32)).unwrap();
     called(x.view([8, 8]), x.view([8, 8]).with_offset(64)).unwrap();
+}
+
+/// It was counted, and the matrix refused.
+#[test]
+fn the_stride_of_a_single_row_is_anything() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let ones = Buffer::from_slice(&device, &[bf16::ONE; 64]).unwrap();
+    let c = Buffer::<bf16>::zeros(&device, 8).unwrap();
+    let row = c.view([1, 8]).with_strides([1 << 40, 1]);
+    products
+        .multiply_into(&stream, &ones.view([1, 8]), &ones.view([8, 8]), &row)
+        .unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(c.to_vec().unwrap(), [bf16::from_f32(8.0); 8]);
 }

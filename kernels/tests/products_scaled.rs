@@ -398,3 +398,28 @@ fn rows_that_lie_far_apart_are_quantised() {
             .all(|row| row.iter().all(|&x| x.to_f32() > 447.0))
     );
 }
+
+/// It was counted, and the scales refused.
+#[test]
+fn the_stride_of_a_single_scale_is_anything() {
+    let (device, stream, products) = device();
+    let (m, n, k) = (8, 16, 128);
+    let ones = |count: usize| Buffer::from_slice(&device, &vec![E4m3::from_f32(1.0); count]);
+    let (a, b) = (ones(m * k).unwrap(), ones(n * k).unwrap());
+    let of_a = Buffer::from_slice(&device, &vec![2.0_f32; m]).unwrap();
+    let of_b = Buffer::from_slice(&device, &[0.5_f32]).unwrap();
+    let c = Buffer::<bf16>::zeros(&device, m * n).unwrap();
+    let a = Scaled {
+        values: &a.view([m, k]),
+        scales: &of_a.view([m, 1]).with_strides([1, 1 << 40]),
+    };
+    let b = Scaled {
+        values: &b.view([k, n]).with_strides([1, k]),
+        scales: &of_b.view([1, 1]).with_strides([1 << 40, 1 << 40]),
+    };
+    products
+        .block_scaled(&stream, a, b, &c.view([m, n]))
+        .unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(c.to_vec().unwrap(), vec![bf16::from_f32(128.0); m * n]);
+}

@@ -322,6 +322,6 @@ fn what_does_not_fit_is_named() {
             &columns,
             &Options::default(),
         ),
-        "product: `c`: found 4294967296 elements with their gaps; expected at most 2147483647: indices have 32 bits",
+        "product: `c`: found 4026531910 elements with their gaps; expected at most 2147483647: indices have 32 bits",
     );
 }

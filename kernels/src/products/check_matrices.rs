@@ -80,7 +80,10 @@ pub(crate) fn check_along_y(
 /// Indices have 32 bits.
 pub(crate) fn check_room(name: &'static str, matrix: Matrix, element_bytes: usize) -> Result<()> {
     let padded = Matrix::padded(matrix, element_bytes).room()[0];
-    let room = matrix.room()[0].max(padded);
+    let [rows, columns] = matrix.shape;
+    // The pitch of a single row is anything.
+    let to_last = (rows.max(1) - 1).saturating_mul(matrix.strides[0]);
+    let room = to_last.saturating_add(columns).max(padded);
     expect(
         i32::try_from(room).is_ok(),
         name,

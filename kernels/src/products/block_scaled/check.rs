@@ -152,7 +152,7 @@ fn scales_of(name: &'static str, scales: Matrix, of: Matrix, rows: usize) -> Res
         || format!("those of {found} matrices"),
         format!("{wanted}, as there are values"),
     )?;
-    let reach = scales.room()[1].max(scales.shape[1].saturating_mul(scales.strides[1]));
+    let reach = scales.end().saturating_sub(scales.offset as u128);
     expect(
         i32::try_from(reach).is_ok(),
         name,
