@@ -565,3 +565,17 @@ fn the_stride_of_a_single_row_is_anything() {
     stream.synchronize().unwrap();
     assert_eq!(c.to_vec().unwrap(), [bf16::from_f32(8.0); 8]);
 }
+
+#[test]
+fn a_new_result_that_is_too_large_names_the_argument() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let x = Buffer::<bf16>::zeros(&device, 1).unwrap();
+    let a = x.view([1 << 28, 1]).with_strides([0, 1]);
+    let b = x.view([1, 1 << 28]).with_strides([1, 0]);
+    let found = products.multiply::<bf16, bf16>(&stream, &a, &b);
+    assert_eq!(
+        found.err().unwrap().to_string(),
+        "product: `c`: found 72057594037927936 elements with their gaps; expected at most 2147483647: indices have 32 bits"
+    );
+}

@@ -9,6 +9,7 @@ use tilekit::{Buffer, CompiledKernel, Compiler, Device, LoadedKernel};
 
 use super::alternating::alternating;
 use super::check::{Call, CallPlan, View};
+use super::check_matrices::{check_room, check_shapes};
 use super::cluster_tiles::cluster_tiles;
 use super::dense::dense;
 use super::dispatch::{Choice, Dispatch};
@@ -116,7 +117,17 @@ impl Products {
         } else {
             counts[0].max(counts[1])
         };
-        let elements = batches.saturating_mul(m).saturating_mul(n);
+        let each = m.saturating_mul(n);
+        let result = Matrix {
+            shape: [m, n],
+            strides: [n, 1],
+            offset: 0,
+            batches: [batches, each],
+        };
+        // What is refused is not allocated.
+        check_shapes([x, y.transposed()], result)?;
+        check_room("c", result, size_of::<O>())?;
+        let elements = batches.saturating_mul(each);
         let c = Buffer::new(&self.device, elements)?;
         self.multiply_into(stream, a, b, &c.view([batches, m, n]))?;
         Ok(c)
