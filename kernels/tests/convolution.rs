@@ -560,7 +560,7 @@ fn bad_calls_are_refused() {
         &[8, 1, 1, 16],
         &[1, 1, 5, 8],
         &options(&[1, 9], 1),
-        "convolution: `options`: found a width of 40 pixels with 1 taps, dilation 1 and stride 9, the first tap from pixel 0 to 36; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last",
+        "convolution: `options`: found a width of 40 pixels of `x` with 1 taps, dilation 1 and stride 9, the first tap from pixel 0 to 36; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last",
     );
     // The first tap of the last result is far before the last pixel.
     refused(
@@ -568,7 +568,28 @@ fn bad_calls_are_refused() {
         &[8, 1, 200, 16],
         &[1, 1, 101, 8],
         &options(&[1], 1),
-        "convolution: `options`: found a width of 300 pixels with 200 taps, dilation 1 and stride 1, the first tap from pixel 0 to 100; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last",
+        "convolution: `options`: found a width of 300 pixels of `x` with 200 taps, dilation 1 and stride 1, the first tap from pixel 0 to 100; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last",
+    );
+}
+
+/// The width of `dy` was given as that of an image.
+#[test]
+fn what_gradients_of_images_load_is_named() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let convolutions = Convolutions::new(&device);
+    let buffers = [0; 3].map(|_| Buffer::<f16>::zeros(&device, 1 << 15).unwrap());
+    let [dy, filters, dx] = [&buffers[0], &buffers[1], &buffers[2]];
+    let found = convolutions.image_gradient(
+        &stream,
+        &dy.view([1, 1, 101, 8]),
+        &filters.view([8, 1, 200, 16]),
+        &dx.view([1, 1, 300, 16]),
+        &Options::default(),
+    );
+    assert_eq!(
+        found.unwrap_err().to_string(),
+        "convolution: `options`: found a width of 101 pixels of `dy` with 200 taps, dilation 1 and stride 1, the first tap from pixel -199 to 100; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last"
     );
 }
 

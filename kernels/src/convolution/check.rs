@@ -204,17 +204,17 @@ fn check_groups(asked: &Shape, are_aligned: bool, is_gradient: bool) -> Result<(
     )
 }
 
-/// Where no im2col map reaches all pixels.
-fn out_of_reach<R>(shape: &Shape) -> Result<R> {
-    let found = || shape.out_of_reach();
+/// Where no im2col map reaches all pixels of the tensor that is loaded by it.
+fn out_of_reach<R>(loaded: &str, shape: &Shape) -> Result<R> {
+    let found = || shape.out_of_reach(loaded);
     let expected = format!("what im2col maps reach: {}", Reach::of(shape));
     expect(false, "options", found, expected).map(|()| unreachable!())
 }
 
-fn check_pixels(pixels: usize) -> Result<()> {
+fn check_pixels(name: &'static str, pixels: usize) -> Result<()> {
     expect(
         pixels <= MOST_PIXELS,
-        "x",
+        name,
         || format!("{pixels} pixels of the result"),
         format!("at most {MOST_PIXELS}: indices have 32 bits; divide the images among calls"),
     )
@@ -264,7 +264,7 @@ impl FilterCall {
             return Ok(None);
         }
         are_whole("dfilters", &shape, &[x, dy])?;
-        check_pixels(shape.pixels())?;
+        check_pixels("x", shape.pixels())?;
         let numbers = shape.of_filters();
         expect(
             numbers <= MOST_SUMS,
@@ -276,7 +276,7 @@ impl FilterCall {
             return Ok(Some(FilterCall { shape, plan: None }));
         }
         match FilterPlan::best(&shape) {
-            None => out_of_reach(&shape),
+            None => out_of_reach("x", &shape),
             plan => Ok(Some(FilterCall { shape, plan })),
         }
     }
@@ -349,7 +349,13 @@ impl Call {
             return Ok(None);
         }
         let pixels = asked.pixels();
-        check_pixels(pixels)?;
+        // A gradient of the image loads the result.
+        let [image, loaded] = if is_gradient {
+            ["dx", "dy"]
+        } else {
+            ["x", "x"]
+        };
+        check_pixels(image, pixels)?;
         let numbers = pixels.saturating_mul(asked.filters * asked.groups);
         expect(
             !has_source || i32::try_from(numbers).is_ok(),
@@ -386,7 +392,7 @@ impl Call {
         });
         let best = planned.min_by(|x, y| x.2.microseconds.total_cmp(&y.2.microseconds));
         let Some((shape, loaded, tiled)) = best else {
-            return out_of_reach(&asked);
+            return out_of_reach(loaded, &asked);
         };
         let call = Call {
             asked,
@@ -438,6 +444,29 @@ impl Call {
         CallPlan {
             kernel: Some(self.tiled.to_string()),
             copies,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was said of those of `dx` that they are in `x`.
+    #[test]
+    fn too_many_pixels_name_the_image() {
+        let shape = Shape {
+            images: MOST_PIXELS + 1,
+            channels: UNIT,
+            filters: UNIT,
+            groups: 1,
+            along: [Along::NONE; 3],
+            has_depth: false,
+        };
+        for (is_gradient, name) in [(false, "x"), (true, "dx")] {
+            let found = Call::of(shape, [true; 2], false, is_gradient).map(|_| ());
+            let said = found.unwrap_err().to_string();
+            assert!(said.contains(&format!("`{name}`: found")), "{said}");
         }
     }
 }

@@ -57,15 +57,15 @@ impl Shape {
         self.along.iter().all(|along| reach.has(along))
     }
 
-    /// The dimensions along which no map reaches all pixels.
-    pub(super) fn out_of_reach(&self) -> String {
+    /// The dimensions of the tensor of this name along which no map reaches all pixels.
+    pub(super) fn out_of_reach(&self, loaded: &str) -> String {
         let reach = Reach::of(self);
         let all = self.along.iter().zip(["depth", "height", "width"]);
         let found = all.filter(|(along, _)| !reach.has(along));
         let texts = found.map(|(along, name)| {
             let (taps, dilation, stride) = (along.taps, along.dilation, along.stride);
             format!(
-                "a {name} of {} pixels with {taps} taps, dilation {dilation} and stride {stride}, the first tap from pixel {} to {}",
+                "a {name} of {} pixels of `{loaded}` with {taps} taps, dilation {dilation} and stride {stride}, the first tap from pixel {} to {}",
                 along.input,
                 along.lower,
                 along.last()
