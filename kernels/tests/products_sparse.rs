@@ -325,3 +325,10 @@ fn what_does_not_fit_is_named() {
         "product: `c`: found 4026531910 elements with their gaps; expected at most 2147483647: indices have 32 bits",
     );
 }
+
+/// It overflowed.
+#[test]
+fn numbers_of_absurd_shapes_are_the_most() {
+    let found = tilekit_kernels::products::sparse::layout::numbers::<bf16>([usize::MAX; 2]);
+    assert_eq!(found, usize::MAX);
+}

@@ -391,3 +391,19 @@ fn what_does_not_fit_is_named() {
         "product: `x`: found a matrix that ends at element 640; expected one inside of its buffer of 512 elements",
     );
 }
+
+/// They divided by zero, and overflowed.
+#[test]
+fn counts_of_absurd_formats_are_numbers() {
+    let of = |group| WeightFormat {
+        values: WeightValues::Int4Zeros,
+        group,
+    };
+    let nothing = of(WeightGroup::Of(0));
+    assert_eq!(nothing.group.count(64), 0);
+    assert_eq!(nothing.scales([64, 128]), 0);
+    let most = [usize::MAX; 2];
+    assert_eq!(nothing.words(most), usize::MAX);
+    assert_eq!(of(WeightGroup::Of(1)).scales(most), usize::MAX);
+    assert_eq!(of(WeightGroup::Of(32)).scales([65, 129]), 2 * 8 * 2 * 64);
+}

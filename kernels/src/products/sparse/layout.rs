@@ -31,9 +31,10 @@ pub const fn blocks<T>(k: usize) -> usize {
     k.div_ceil(depth::<T>()) * blocks_of_stage::<T>()
 }
 
-/// Numbers that say where the kept elements of a matrix `[M, K]` were.
+/// Numbers that say where the kept elements of a matrix `[M, K]` were; `usize::MAX` where there are more.
 pub const fn numbers<T>([m, k]: [usize; 2]) -> usize {
-    m.div_ceil(STRIP) * blocks::<T>(k) * BLOCK_NUMBERS
+    let blocks = m.div_ceil(STRIP).saturating_mul(blocks::<T>(k));
+    blocks.saturating_mul(BLOCK_NUMBERS)
 }
 
 /// Kept elements of rows of `k`.

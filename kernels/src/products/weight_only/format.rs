@@ -86,9 +86,10 @@ pub enum WeightGroup {
 }
 
 impl WeightGroup {
-    /// Groups of a row of `k` weights.
+    /// Groups of a row of `k` weights; none where a group has none.
     pub fn count(self, k: usize) -> usize {
         match self {
+            WeightGroup::Of(0) => 0,
             WeightGroup::Of(weights) => k.div_ceil(weights),
             WeightGroup::Row => 1,
         }
@@ -119,20 +120,22 @@ impl WeightFormat {
         [k.div_ceil(STEP), n.div_ceil(STRIP)]
     }
 
-    /// Words of packed weights `[n, k]`.
+    /// Words of packed weights `[n, k]`; `usize::MAX` where there are more.
     pub fn words(self, [n, k]: [usize; 2]) -> usize {
-        n.div_ceil(STRIP) * k.div_ceil(STEP) * self.values.block_words()
+        let blocks = n.div_ceil(STRIP).saturating_mul(k.div_ceil(STEP));
+        blocks.saturating_mul(self.values.block_words())
     }
 
-    /// Numbers of their packed scales and zeros.
+    /// Numbers of their packed scales and zeros; `usize::MAX` where there are more.
     pub fn scales(self, [n, k]: [usize; 2]) -> usize {
-        n.div_ceil(STRIP) * self.groups(k) * self.kinds() * STRIP
+        let groups = n.div_ceil(STRIP).saturating_mul(self.groups(k));
+        groups.saturating_mul(self.kinds() * STRIP)
     }
 
     /// Scales of a row as they are packed.
     pub(super) fn groups(self, k: usize) -> usize {
         match self.group {
-            WeightGroup::Of(_) => k.div_ceil(STEP) * self.in_step(),
+            WeightGroup::Of(_) => k.div_ceil(STEP).saturating_mul(self.in_step()),
             WeightGroup::Row => 1,
         }
     }
@@ -140,7 +143,7 @@ impl WeightFormat {
     /// Groups of a block, none where one reaches beyond it.
     pub(super) fn in_step(self) -> usize {
         match self.group {
-            WeightGroup::Of(weights) => STEP / weights,
+            WeightGroup::Of(weights) => STEP.checked_div(weights).unwrap_or(0),
             WeightGroup::Row => 0,
         }
     }
