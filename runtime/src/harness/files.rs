@@ -1,6 +1,6 @@
 //! Files that appear whole or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -52,6 +52,36 @@ fn try_room(mut file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// Reads a regular file; none where nothing is there. A device may have no end, and a pipe waits for whoever writes to it.
+///
+/// # Errors
+/// The path, and what it is or what the operating system says.
+pub(super) fn read_regular(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let found = fs::metadata(path).and_then(|facts| match kind_of(facts.file_type()) {
+        None => fs::read(path),
+        Some(kind) => Err(io::Error::other(format!(
+            "found {kind}, expected a regular file"
+        ))),
+    });
+    match found {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(path, "read", &error)),
+    }
+}
+
+/// What is there in place of a regular file.
+fn kind_of(found: FileType) -> Option<&'static str> {
+    let kinds = [
+        (found.is_dir(), "a folder"),
+        (found.is_char_device(), "a character device"),
+        (found.is_block_device(), "a block device"),
+        (found.is_fifo(), "a pipe"),
+        (found.is_socket(), "a socket"),
+    ];
+    kinds.into_iter().find_map(|(is, kind)| is.then_some(kind))
+}
+
 /// Removes a file.
 ///
 /// # Errors
@@ -77,6 +107,8 @@ fn ordinary() -> fs::Permissions {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
@@ -107,6 +139,30 @@ mod tests {
             gone.to_string().contains("gone cannot be removed: "),
             "{gone}"
         );
+    }
+
+    /// Whose end may never come.
+    #[test]
+    fn only_regular_files_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x");
+        assert_eq!(read_regular(&path).expect("none"), None);
+        fs::write(&path, "one").expect("written");
+        assert_eq!(
+            read_regular(&path).expect("read").as_deref(),
+            Some(&b"one"[..])
+        );
+        let _socket = UnixListener::bind(folder.path().join("socket")).expect("a socket");
+        for (path, kind) in [
+            (Path::new("/dev/null"), "a character device"),
+            (folder.path(), "a folder"),
+            (&folder.path().join("socket"), "a socket"),
+        ] {
+            let error = read_regular(path).expect_err(kind).to_string();
+            let path = path.display();
+            let expected = format!("{path} cannot be read: found {kind}, expected a regular file");
+            assert_eq!(error, expected);
+        }
     }
 
     /// Not even the administrator may make files below `/proc`.

@@ -179,14 +179,11 @@ impl Records {
     /// Reads a file; one that is not there has none. The last line may have been cut off.
     ///
     /// # Errors
-    /// The path, and what the operating system says.
+    /// The path, and what the operating system says, or what is there in place of a regular file.
     pub(super) fn read(path: &Path) -> io::Result<Records> {
-        match fs::read(path) {
-            // A line that is no text is no record; the others are.
-            Ok(bytes) => Ok(Records::of(&String::from_utf8_lossy(&bytes))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Records::default()),
-            Err(error) => Err(files::failed(path, "read", &error)),
-        }
+        let bytes = files::read_regular(path)?.unwrap_or_default();
+        // A line that is no text is no record; the others are.
+        Ok(Records::of(&String::from_utf8_lossy(&bytes)))
     }
 
     pub(super) fn of(text: &str) -> Records {
@@ -391,6 +388,17 @@ mod tests {
         fs::write(&path, lines).expect("written");
         let records = Records::read(&path).expect("read");
         assert_eq!((records.unread, records.all().len()), (1, 1));
+    }
+
+    /// `/dev/full` was read until memory ran out.
+    #[test]
+    fn a_device_has_no_records() {
+        let error = Records::read(Path::new("/dev/null"))
+            .err()
+            .expect("refused");
+        let expected =
+            "/dev/null cannot be read: found a character device, expected a regular file";
+        assert_eq!(error.to_string(), expected);
     }
 
     /// A heat of 10^18 was asked memory for, and the fastest time was that of no launch.
