@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::package::{Said, target};
 use crate::{Package, stand_in};
 
-/// A case whose candidates are right, wrong, illegal, or end the process; one that a GPU passes which executes nothing; one without a space.
+/// A case whose candidates are right, wrong, illegal, or end the process; one that a GPU passes which executes nothing; one without a legal
+/// candidate at a size; one without a space.
 const TUNED: &str = r#"
 use tilekit::case::{Point, Space};
 use tilekit::prelude::*;
@@ -73,6 +74,14 @@ fn scale_level(case: &mut Case) -> CaseResult {
     case.expect_part(&out, [0], Vec::<f32>::new, Exactly)
 }
 
+#[case(sizes(n = [16, 48]))]
+fn scale_refused(case: &mut Case) -> CaseResult {
+    let n = case.size("n");
+    let space = Space::axes(&[("block", &[256]), ("wrong", &[0])]).legal(move |_| if n < 32 { Err("too few".to_string()) } else { Ok(()) });
+    let (x, out) = launch(case, space, n)?;
+    case.expect(&out, |[i]: [usize; 1]| x[i] * 2.0, Exactly)
+}
+
 #[case(sizes(n = [100]))]
 fn scale_plain(case: &mut Case) -> CaseResult {
     let n = case.size("n");
@@ -133,6 +142,7 @@ fn the_emulator_checks_every_legal_candidate_and_times_none() {
         .ends_with(4)
         .says(&["no records of timed candidates"]);
     mistakes(&package);
+    one_size_has_no_legal_candidate(&package);
     one_candidate_ends_its_process(&package);
     a_search_that_was_killed_goes_on(&package);
 }
@@ -182,6 +192,23 @@ fn mistakes(package: &Package) {
         .tilekit(&format!("{TUNE} scale_none -s n=64 --records src"))
         .ends_with(2)
         .says(&["src cannot be read"]);
+}
+
+fn one_size_has_no_legal_candidate(package: &Package) {
+    let why = [
+        "error: case `scale_refused` at n=16: ",
+        "none of the 1 candidates of its space is legal; of the first: too few",
+    ];
+    let tuned = "case `scale_refused` at n=48: 1 of 1 candidate legal, 1 tried, 1 right";
+    let said = package.tilekit(&format!("{TUNE} scale_refused"));
+    said.ends_with(100).prints(&[tuned]).says(&why);
+    let said = package.tilekit(&format!("{TUNE} scale_refused -s n=16"));
+    said.ends_with(100).says(&why);
+    // A share of the runs without any says so too.
+    let said = package.tilekit(&format!("{TUNE} scale_refused --shard 2/2"));
+    said.ends_with(100)
+        .says(&why)
+        .says(&["share 2 of 2 has no runs"]);
 }
 
 fn one_candidate_ends_its_process(package: &Package) {

@@ -26,6 +26,7 @@ use self::work::{Digests, Work};
 use crate::case::Sizes;
 use crate::device::Device;
 use crate::harness::Exit;
+use crate::harness::catalog::{CaseItem, RunItem};
 use crate::harness::context::{Context, Done};
 use crate::harness::device::Emulation;
 use crate::harness::request::{DeviceChoice, TuneJob, TuneRequest, TuneShare, TuneTask, Verb};
@@ -74,14 +75,14 @@ fn search(
     request: &TuneRequest,
     (path, records): (PathBuf, Records),
 ) -> Done {
-    let mut work = selected(context, request)?;
+    let (mut work, verdict) = selected(context, request)?;
     let bench = bench(context)?;
     if let Some(shard) = request.shard {
         work.retain(|one| one.number % shard.of == shard.number - 1);
         if work.is_empty() {
             let text = format!("share {} of {} has no runs", shard.number, shard.of);
             context.speaker.remark(&Remark::note(text));
-            return Ok(Exit::Success);
+            return Ok(verdict.exit());
         }
     }
     // Before the candidates are compiled, which takes minutes.
@@ -105,7 +106,7 @@ fn search(
         seed: request.seed,
         records,
         appending,
-        verdict: Verdict::good(),
+        verdict,
     };
     let jobs = ledger.jobs(&bench, request.exhaustive);
     let known: Vec<&Work> = work
@@ -125,14 +126,15 @@ fn search(
     Ok(ledger.verdict.exit())
 }
 
-/// The runs of cases with a space that are selected.
-fn selected(context: &Context, request: &TuneRequest) -> Done<Vec<Work>> {
+/// The runs of cases with a space that are selected, and whether others of them failed: a case may have no legal candidate at one of its sizes.
+fn selected(context: &Context, request: &TuneRequest) -> Done<(Vec<Work>, Verdict)> {
     let catalog = context.catalog(&request.filters)?;
     let runs = context.runs(&catalog, &request.filters)?;
-    let mut work = Vec::new();
+    let (mut work, mut verdict) = (Vec::new(), Verdict::good());
     for (case, run) in &runs {
         if let Some(error) = &run.failure {
-            return Err(context.speaker.error(&case.about(run), error));
+            verdict.note(context.speaker.error(&case.about(run), error));
+            continue;
         }
         let Some(space) = &run.described.space else {
             continue;
@@ -147,26 +149,32 @@ fn selected(context: &Context, request: &TuneRequest) -> Done<Vec<Work>> {
             uncompiled: Vec::new(),
         });
     }
-    if work.is_empty() {
-        let mut names: Vec<&str> = runs.iter().map(|(case, _)| case.entry.name).collect();
-        names.dedup();
-        let text = match names[..] {
-            [name] => {
-                format!("case `{name}` declares no space, so that nothing of it can be chosen")
-            }
-            _ => format!(
-                "none of {} declares a space",
-                count(names.len(), "selected case")
-            ),
-        };
-        let help =
-            "a case declares one by `case.tune(Space::of(..))` or `case.tune(Space::axes(..))`";
-        context
-            .speaker
-            .failure(&Remark::error(text).with_help(help));
-        return Err(Exit::NothingSelected);
+    if !work.is_empty() {
+        return Ok((work, verdict));
     }
-    Ok(work)
+    if verdict == Verdict::good() {
+        verdict.note(without_space(context, &runs));
+    }
+    Err(verdict.exit())
+}
+
+fn without_space(context: &Context, runs: &[(&CaseItem, &RunItem)]) -> Exit {
+    let mut names: Vec<&str> = runs.iter().map(|(case, _)| case.entry.name).collect();
+    names.dedup();
+    let text = match names[..] {
+        [name] => {
+            format!("case `{name}` declares no space, so that nothing of it can be chosen")
+        }
+        _ => format!(
+            "none of {} declares a space",
+            count(names.len(), "selected case")
+        ),
+    };
+    let help = "a case declares one by `case.tune(Space::of(..))` or `case.tune(Space::axes(..))`";
+    context
+        .speaker
+        .failure(&Remark::error(text).with_help(help));
+    Exit::NothingSelected
 }
 
 /// The device, and all others of its kind.
