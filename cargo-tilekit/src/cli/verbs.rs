@@ -240,6 +240,17 @@ pub(crate) struct Bench {
     pub(crate) roofline: Option<PathBuf>,
 }
 
+/// What only a search by `tune` obeys: it would say nothing to --show and --export.
+const OF_SEARCH: [&str; 7] = [
+    "device",
+    "shard",
+    "exhaustive",
+    "most",
+    "seed",
+    "time_limit",
+    "fresh",
+];
+
 #[derive(Debug, Args)]
 pub(crate) struct Tune {
     #[command(flatten)]
@@ -269,13 +280,13 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600), allow_negative_numbers = true)]
     pub(crate) time_limit: u32,
     /// Measure again what is recorded
-    #[arg(long, conflicts_with_all = ["show", "export"])]
+    #[arg(long)]
     pub(crate) fresh: bool,
-    /// Show what the records say of the selected cases; measure nothing
-    #[arg(long, conflicts_with = "export")]
+    /// Show what the records say of the selected cases, at the sizes of -s where it is given; measure nothing
+    #[arg(long, conflicts_with = "export", conflicts_with_all = OF_SEARCH)]
     pub(crate) show: bool,
-    /// Write the fastest candidate of each recorded run to FILE, a JSON object a line, for a program to choose by; measure nothing
-    #[arg(long, value_name = "FILE")]
+    /// Write the fastest candidate of each recorded run that is selected likewise to FILE, a JSON object a line, for a program to choose by; measure nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_SEARCH)]
     pub(crate) export: Option<PathBuf>,
 }
 

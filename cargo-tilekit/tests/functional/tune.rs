@@ -178,6 +178,26 @@ fn mistakes(package: &Package) {
             .ends_with(2)
             .says(&[&format!("invalid value '{value}' for '{option}'")]);
     }
+    // What only a search obeys.
+    for option in [
+        "--device <DEVICE> emulator",
+        "--shard <I/N> 1/2",
+        "--exhaustive",
+        "--most <N> 3",
+        "--seed <N> 0",
+        "--time-limit <SECONDS> 5",
+        "--fresh",
+    ] {
+        let words: Vec<&str> = option.split(' ').collect();
+        let (name, value) = (words[0], words.get(2).unwrap_or(&""));
+        let shown = words[..words.len().min(2)].join(" ");
+        for [task, called] in [["--show", "--show"], ["--export x", "--export <FILE>"]] {
+            package
+                .tilekit(&format!("tune {task} {name} {value}"))
+                .ends_with(2)
+                .says(&["cannot be used with", called, &shown]);
+        }
+    }
     let file = package.artifacts().join("tune.jsonl");
     let before = records(package);
     package
@@ -361,6 +381,11 @@ fn a_gpu_times_what_is_right_and_shares_of_the_work_add_up() {
     assert_eq!(selected("scale<256>"), (Some(0), 3));
     assert_eq!(selected("timed_kernels::scale_none"), (Some(0), 3));
     assert_eq!(selected("scale_some"), (Some(4), 0));
+    // So do sizes choose runs.
+    assert_eq!(selected("scale_none -s n=96"), (Some(0), 1));
+    assert_eq!(selected("-s n=128,64"), (Some(0), 2));
+    assert_eq!(selected("scale_none -s n=5"), (Some(4), 0));
+    assert_eq!(selected("-s m=5"), (Some(2), 0));
     // All are level, and there is no model: the first one that is declared.
     let level = file("level.jsonl");
     tune(&[], &format!("scale_level --device cuda --records {level}"))
@@ -372,6 +397,11 @@ fn a_gpu_times_what_is_right_and_shares_of_the_work_add_up() {
         .ends_with(0)
         .says(&["3 runs written to"]);
     let tuned = package.read("best.jsonl");
+    let one = file("one.jsonl");
+    tune(&[], &format!("--export {one} -s n=96 --records {whole}"))
+        .ends_with(0)
+        .says(&["1 run written to"]);
+    assert!(package.read("one.jsonl").contains(r#""sizes":{"n":96}"#));
     assert!(tuned.contains(r#""case":"timed_kernels::scale_none","sizes":{"n":128},"candidate":"block=256 wrong=0""#), "{tuned}");
     tune(
         &[],

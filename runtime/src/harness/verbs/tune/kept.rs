@@ -10,7 +10,7 @@ use crate::case::{Candidate, CaseEntry, Mode, Sizes};
 use crate::harness::Exit;
 use crate::harness::context::{Context, Done};
 use crate::harness::files;
-use crate::harness::request::{TuneRequest, TuneTimes};
+use crate::harness::request::{SizeOverride, TuneRequest, TuneTimes};
 use crate::harness::select::Selection;
 use crate::harness::speak::count;
 use crate::report::Remark;
@@ -25,11 +25,11 @@ struct Group<'r> {
 }
 
 impl<'r> Group<'r> {
-    /// All runs of the cases that are meant.
-    fn all(records: &'r Records, is_meant: &dyn Fn(&str) -> bool) -> Vec<Group<'r>> {
+    /// All runs that are meant.
+    fn all(records: &'r Records, is_meant: &dyn Fn(&Key) -> bool) -> Vec<Group<'r>> {
         let mut groups: BTreeMap<_, Group<'r>> = BTreeMap::new();
         for (key, digest, known) in records.all() {
-            if !is_meant(&key.case) {
+            if !is_meant(key) {
                 continue;
             }
             let name = (&key.machine, &key.case, &key.sizes);
@@ -162,22 +162,43 @@ impl Run {
     }
 }
 
-/// Says of which cases records are meant: those that `filters` select for every verb, and those that have gone and have one of them in their names.
-fn meant<'f>(context: &Context, filters: &'f [String]) -> Done<impl Fn(&str) -> bool + 'f> {
+/// Says of which runs records are meant: those at the sizes of the command line, of cases that `filters` select for every verb, and of those that have gone and have one of them in their names.
+fn meant<'f>(context: &'f Context, filters: &'f [String]) -> Done<impl Fn(&Key) -> bool + use<'f>> {
+    let [_, sizes] = context.chosen_sizes();
     let paths = |entries: Vec<&CaseEntry>| -> HashSet<String> {
         entries.into_iter().map(path_of).collect()
     };
     let known = paths(CaseEntry::all());
-    let selected = if filters.is_empty() {
+    let selected = if filters.is_empty() && sizes.is_empty() {
         known.clone()
     } else {
         let catalog = context.catalog(filters)?;
         paths(Selection::cases_at_any_size(filters, &catalog))
     };
-    Ok(move |case: &str| {
-        let has_part = |filter: &String| case.contains(filter.as_str());
+    Ok(move |key: &Key| {
+        let has_part = |filter: &String| key.case.contains(filter.as_str());
         let is_named = || filters.is_empty() || filters.iter().any(has_part);
-        selected.contains(case) || (!known.contains(case) && is_named())
+        let is_selected =
+            selected.contains(&key.case) || (!known.contains(&key.case) && is_named());
+        is_selected && are_chosen(&key.sizes, sizes)
+    })
+}
+
+/// Whether a case is run at these sizes where such values are chosen: the i-th of every list go together, a single value goes with all, the later of two
+/// lists of a size counts, and one of a size that the case does not have says nothing of it.
+fn are_chosen(sizes: &BTreeMap<String, usize>, chosen: &[SizeOverride]) -> bool {
+    let of_size = |(name, value): (&String, &usize)| {
+        let list = chosen.iter().rev().find(|list| list.name == *name)?;
+        Some((*value, &list.values[..]))
+    };
+    let columns: Vec<(usize, &[usize])> = sizes.iter().filter_map(of_size).collect();
+    let runs = columns.iter().map(|(_, values)| values.len()).max();
+    (0..runs.unwrap_or(1)).any(|run| {
+        let is_there = |(value, values): &(usize, &[usize])| match values {
+            [only] => only == value,
+            values => values.get(run) == Some(value),
+        };
+        columns.iter().all(is_there)
     })
 }
 
@@ -270,4 +291,29 @@ pub(super) fn export(
     let text = format!("{} written to {}", count(written, "run"), file.display());
     context.speaker.remark(&Remark::note(text));
     Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_choose_the_runs_that_they_are_tuned_at() {
+        let check = |chosen: &[&str], expected: &[(usize, usize)]| {
+            let read = chosen.iter().map(|text| text.parse().expect("a size"));
+            let chosen: Vec<SizeOverride> = read.collect();
+            let is_chosen = |&(n, m): &(usize, usize)| {
+                are_chosen(&[("n".into(), n), ("m".into(), m)].into(), &chosen)
+            };
+            let all = [(1, 3), (1, 4), (2, 3), (2, 4)].into_iter();
+            assert_eq!(all.filter(is_chosen).collect::<Vec<_>>(), expected);
+        };
+        check(&[], &[(1, 3), (1, 4), (2, 3), (2, 4)]);
+        check(&["n=2"], &[(2, 3), (2, 4)]);
+        check(&["n=5"], &[]);
+        check(&["n=1,2", "m=3,4"], &[(1, 3), (2, 4)]);
+        check(&["n=1,2", "m=4"], &[(1, 4), (2, 4)]);
+        check(&["n=1", "n=2", "m=3"], &[(2, 3)]);
+        check(&["k=7", "m=4"], &[(1, 4), (2, 4)]);
+    }
 }
