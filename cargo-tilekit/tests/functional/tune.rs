@@ -193,7 +193,7 @@ fn mistakes(package: &Package) {
         let shown = words[..words.len().min(2)].join(" ");
         for [task, called] in [["--show", "--show"], ["--export x", "--export <FILE>"]] {
             package
-                .tilekit(&format!("tune {task} {name} {value}"))
+                .tilekit(&format!("tune --profile dev {task} {name} {value}"))
                 .ends_with(2)
                 .says(&["cannot be used with", called, &shown]);
         }
