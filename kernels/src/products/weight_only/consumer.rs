@@ -32,18 +32,18 @@ impl<T: Unquantised> Consumer<T> {
     #[device]
     pub(super) fn sums(self, [group, part]: [usize; 2], of_rows: Option<Scales<T>>) -> Tensor<f32> {
         if !scales_sums(self.tile.columns, self.shape.format) {
-            self.sums_of_scaled([group, part])
+            self.accumulated([group, part], None)
         } else if let Some(of_rows) = of_rows {
-            let sums = self.sums_of_rows([group, part], of_rows);
+            let sums = self.accumulated([group, part], Some(of_rows));
             sums * self.of_sums(of_rows).expand_dims(1)
         } else {
             self.scaled_sums([group, part])
         }
     }
 
-    /// Of weights that are scaled.
+    /// The sums of all weights, which are scaled, or lack scales that are the same for all of a row.
     #[device]
-    fn sums_of_scaled(self, [group, part]: [usize; 2]) -> Tensor<f32> {
+    fn accumulated(self, [group, part]: [usize; 2], of_rows: Option<Scales<T>>) -> Tensor<f32> {
         let (tile, shape, pipeline) = (self.tile, self.shape, self.pipeline);
         let in_flight = tile.in_flight(shape.format.values);
         let mut before = pipeline.nothing_held(&pipeline.start());
@@ -52,7 +52,7 @@ impl<T: Unquantised> Consumer<T> {
             let stage = pipeline.consumer_wait(pipeline.of_fill(fill));
             let tiles = stage.tiles;
             let mut done = Some(std::mem::replace(&mut before, stage.hold()));
-            let pieces = tiles.decoded(shape, group, None, tile.columns);
+            let pieces = self.weights(tiles, group, of_rows);
             for (number, (along, weights)) in pieces.enumerate() {
                 let x = tiles.x.slice(1, along..along + shape.piece);
                 // Registers of weights are decoded into again when what is multiplied from them has completed.
@@ -67,31 +67,23 @@ impl<T: Unquantised> Consumer<T> {
         acc.wait_all()
     }
 
-    /// Of weights that lack their scales, which are the same for all of a row.
-    #[device]
-    fn sums_of_rows(self, [group, part]: [usize; 2], of_rows: Scales<T>) -> Tensor<f32> {
-        let (tile, shape, pipeline) = (self.tile, self.shape, self.pipeline);
+    /// Decodes the weights of a step piece by piece, each from a place along K on: without their scales where those are of rows.
+    #[track_caller]
+    fn weights(
+        self,
+        tiles: Operands<T>,
+        group: usize,
+        of_rows: Option<Scales<T>>,
+    ) -> Box<dyn Iterator<Item = (usize, Tensor<T>)>> {
+        let (shape, columns) = (self.shape, self.tile.columns);
+        let Some(of_rows) = of_rows else {
+            return Box::new(tiles.decoded(shape, group, None, columns));
+        };
         let values = shape.format.values;
-        let mut before = pipeline.nothing_held(&pipeline.start());
-        let mut acc = self.blank();
-        for fill in range(part, self.steps).step(tile.parts) {
-            let stage = pipeline.consumer_wait(pipeline.of_fill(fill));
-            let tiles = stage.tiles;
-            let mut done = Some(std::mem::replace(&mut before, stage.hold()));
-            for (along, words) in tiles.pieces(shape, group) {
-                let x = tiles.x.slice(1, along..along + shape.piece);
-                let weights = meant(
-                    numbers(words, values, tile.columns),
-                    values,
-                    of_rows.offsets,
-                );
-                acc = acc.mma(weights, x.transpose()).wait(1);
-                if let Some(done) = done.take() {
-                    pipeline.consumer_release_when(fill >= tile.parts, done);
-                }
-            }
-        }
-        acc.wait_all()
+        Box::new(tiles.pieces(shape, group).map(move |(along, words)| {
+            let numbers = numbers(words, values, columns);
+            (along, meant(numbers, values, of_rows.offsets))
+        }))
     }
 
     /// The sums of groups along K, each scaled and added before the first product of the next one, which is decoded meanwhile.
