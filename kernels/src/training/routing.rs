@@ -48,6 +48,13 @@ impl Gate {
     }
 }
 
+/// Integers in the order of logits, all of them above `i32::MIN`: the bits of those that are 0 or more, and of the others in reverse. NaN counts as -inf, and -0 as 0.
+#[device]
+fn in_order(logits: Tensor<f32>) -> Tensor<i32> {
+    let bits = (logits.maximum(f32::NEG_INFINITY) + 0.0).bitcast::<i32>();
+    bits ^ ((bits >> 31) & i32::MAX)
+}
+
 /// The gate: `chosen[token, :]` has the `k` experts of the largest `logits[token, :]`, the largest first and of equal ones the one with the lowest number, and
 /// `weights[token, :]` their softmax over all experts; over the chosen alone if `normalize` is 1. Experts whose logits are -inf or NaN come last. `experts <= EXPERTS`, and `k` is at most 16.
 #[kernel(warps = ROWS, instances(<bf16, 64>, <bf16, 256>, <f32, 64>, <f32, 256>), signature(
@@ -71,9 +78,8 @@ pub fn route<T: Float, const EXPERTS: usize>(
     launch_dependents();
     launch_wait();
     let gate = Gate::load::<T, EXPERTS>(logits, row_stride, [tokens, experts]);
-    // Logits of -inf and NaN still stand before what is chosen already and before columns without an expert.
-    let logits = gate.logits.maximum(f32::MIN);
-    let mut left = select(gate.col < experts, logits, f32::NEG_INFINITY);
+    // No logit has the place of what is chosen already and of columns without an expert.
+    let mut left = select(gate.col < experts, in_order(gate.logits), i32::MIN);
     let mut found = full_like(gate.place + gate.row, 0);
     let mut shares = full_like(found, 0).cast::<f32>();
     for slot in range(0, k) {
@@ -83,7 +89,7 @@ pub fn route<T: Float, const EXPERTS: usize>(
         let is_slot = gate.place == slot;
         found = select(is_slot, best, found);
         shares = select(is_slot, share, shares);
-        left = select(is_best, f32::NEG_INFINITY, left);
+        left = select(is_best, i32::MIN, left);
     }
     let of_chosen = shares.sum(1).expand_dims(1);
     let is_normalized = full_like(of_chosen, 0.0) + normalize.cast::<f32>() > 0.5;
@@ -209,7 +215,7 @@ fn chosen_on_host(logits: &[f64], k: usize) -> (Vec<usize>, Vec<f64>) {
     (order, e.iter().map(|e| e / total).collect())
 }
 
-/// Logits of a case, no two finite ones of a token alike, and what the gate makes of them.
+/// Logits of a case and what the gate makes of them.
 struct GateCase<T> {
     logits: Input<T>,
     tokens: usize,
@@ -223,7 +229,7 @@ impl<T: Float + DeviceElement> GateCase<T> {
         Self::masked(case, |_| false)
     }
 
-    /// Some experts have no logits: -inf for tokens of even numbers, NaN for the others.
+    /// Some experts have no logits: -inf for tokens of even numbers, NaN for the others. One that has one has the least there is, which stands before them.
     fn masked(case: &mut Case, is_masked: fn(usize) -> bool) -> Self {
         let (tokens, experts) = (case.size("tokens"), case.size("experts"));
         // 7 has no factor in common with the number of experts, and the numbers are exact in bf16.
@@ -231,6 +237,7 @@ impl<T: Float + DeviceElement> GateCase<T> {
             let (token, expert) = (at / experts, at % experts);
             let step = (expert * 7 + token * 3) % experts;
             let logit = match (is_masked(expert), token % 2) {
+                (false, _) if is_masked(0) && expert == 5 => f64::from(f32::MIN),
                 (false, _) => step as f64 * 0.0625 - 2.0,
                 (true, 0) => f64::NEG_INFINITY,
                 (true, _) => f64::NAN,
@@ -338,6 +345,12 @@ fn route_f32(case: &mut Case) -> CaseResult {
 fn route_masked(case: &mut Case) -> CaseResult {
     let gate = GateCase::masked(case, |expert| expert % 16 != 5);
     route_of::<bf16, 64>(case, &gate)
+}
+
+#[case(sizes(tokens = [5], experts = [33], k = [8], normalize = [0]))]
+fn route_masked_f32(case: &mut Case) -> CaseResult {
+    let gate = GateCase::masked(case, |expert| expert % 16 != 5);
+    route_of::<f32, 64>(case, &gate)
 }
 
 fn route_backward_of<T: Float + DeviceElement, const EXPERTS: usize>(
