@@ -174,8 +174,8 @@ impl Products {
     }
 
     /// `Y[M, N] = X[M, K] · W[N, K]ᵀ`, W packed, with what the options say: the scales of A there are those of rows of X, those of B stand for rows of W, beside those that W has. Sums are
-    /// f32. Of few rows, and where a scale is that of a whole row, sums of a group are multiplied by its scale; otherwise a weight is rounded once, to the type of X, after its difference from the zero was multiplied by
-    /// the scale.
+    /// f32. Where a product of few rows has less of them than pairs of weights, sums of a group are multiplied by its scale; otherwise a weight is rounded once, to the type of X, after its difference from the zero was
+    /// multiplied by the scale.
     ///
     /// Rows of X lie along K and begin at multiples of 16 bytes, rows of Y too; what lies otherwise is copied. Zeros where K is 0.
     ///

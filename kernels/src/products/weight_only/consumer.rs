@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 
 use super::decode::{self, Scales, Unquantised, meant, numbers};
 use super::few::FewWeights;
-use super::format::{STRIP, WeightFormat, WeightGroup, WeightValues};
+use super::format::{STRIP, WeightFormat, WeightGroup};
 use super::stage::{Operands, Shape};
 
 /// The main loop of warpgroups.
@@ -18,10 +18,9 @@ pub(super) struct Consumer<T> {
     pub(super) steps: Scalar<i32>,
 }
 
-/// Whether sums of so many columns are scaled: a thread has fewer of them than pairs of weights that share a scale. Whole numbers in groups of 32 take 1.1 times as long so, since each product is waited for.
+/// Whether sums of so many columns are scaled: a thread has fewer of them than pairs of weights that share a scale.
 fn scales_sums(columns: usize, format: WeightFormat) -> bool {
     match format.group {
-        WeightGroup::Of(32) if format.values != WeightValues::E2m1 => false,
         WeightGroup::Of(weights) => 2 * columns < weights,
         WeightGroup::Row => true,
     }
