@@ -1,7 +1,7 @@
 //! Which instance computes a product: the one that was measured to be the fastest at its size, or near it, or the model's.
 //!
 //! Records are made by `cargo tilekit tune` and name the kind of GPU for which they hold. Where a size has none of its own kind, one of another kind with as many multiprocessors is still better than the model: the
-//! fastest instance of an H100 has 0.995 of the speed of the fastest one on an H200, and the model's choice 0.98 (`bench/results/products.md`), unless the model contradicts. The choice depends on the need, the records and the model, and on nothing else.
+//! fastest instance of an H100 has 0.995 of the speed of the fastest one on an H200, and the model's choice 0.98 (`bench/results/products/choice.md`), unless the model contradicts. The choice depends on the need, the records and the model, and on nothing else.
 
 use std::collections::HashMap;
 use std::fmt;

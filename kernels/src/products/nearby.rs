@@ -9,7 +9,7 @@ use super::plan::Plan;
 const CONFIRMED: f64 = 1.02;
 
 /// The winner of another kind of GPU is taken if the model says that it takes at most so many times as long as its best: of 38 that were timed on an H100 two lie above and take 1.08 to 1.10 times as long as the
-/// model's choice, and one that takes 0.98 to 0.99 of it (`bench/results/products.md`).
+/// model's choice, and one that takes 0.98 to 0.99 of it (`bench/results/products/choice.md`).
 const CONFIRMED_ELSEWHERE: f64 = 1.15;
 
 /// How far M, N and K may be from those of a record, together, in powers of two.

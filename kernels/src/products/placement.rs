@@ -2,7 +2,7 @@
 //!
 //! Of a launch that does, CTAs become resident one by one, wherever one in front has ended. Of a launch that does not, each GPC has a run of neighbours in the grid, which share what they ask L2 for (`raster.rs`): up to a third of the
 //! time where they read for most of it. So what is bound by that, and long enough, waits: 1 to 2 us of its launch are not hidden then
-//! (`bench/results/products.md`).
+//! (`bench/results/products/launches.md`).
 
 use super::factor::MULTIPROCESSORS;
 use super::instances::Instance;

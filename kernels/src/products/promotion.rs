@@ -9,7 +9,7 @@ const FEW_ROWS: usize = 256;
 const LONG: usize = 16;
 
 /// How much L2 fetches at a time of an operand whose rows are so many bytes apart: lines. Two lines at a time cross the fabric between the halves of L2 for nothing. Of rows that begin between units of 32 bytes what is asked for alone is fetched, unless DRAM gives
-/// all of them once (`bench/results/products.md`).
+/// all of them once (`bench/results/products/memory.md`).
 pub(super) fn promotion(pitch: usize, need: &Need) -> L2Promotion {
     let [m, n, _] = need.size;
     let is_read_once = m.min(n) <= FEW_ROWS && need.steps() >= LONG;

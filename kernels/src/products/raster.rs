@@ -1,7 +1,7 @@
 //! The raster of launches without clusters: the order in which CTAs have the tiles of a product.
 //!
 //! The hardware gives such a launch to GPCs in runs of neighbours in the grid, as many to each, and pairs of neighbours to the two multiprocessors of a TPC. Requests of a GPC for the same lines at about the same time become one
-//! request to L2, so that its CTAs share what they read without multicast where their tiles make a square: 1000 x 1000 x 8192 by 64x128 takes 0.73 of the time of columns of all 16 tiles (`bench/results/products.md`).
+//! request to L2, so that its CTAs share what they read without multicast where their tiles make a square: 1000 x 1000 x 8192 by 64x128 takes 0.73 of the time of columns of all 16 tiles (`bench/results/products/launches.md`).
 
 use super::factor::MULTIPROCESSORS;
 

@@ -1,7 +1,7 @@
 //! What the model of times misses in the mean, by kernel. The model says what bounds a plan; what its fits leave over still depends on the kernel, and decides between plans of about the same time.
 //!
 //! Ridge regression on 9983 pairs of product and instance on H200s, of 263 products, and 0.6 of what it found. Of products that were left out of the fit the chosen instance has 0.981 of the fastest one, 0.973 without it; of 443 that an
-//! earlier release was surveyed by 0.984 and 0.981 (`bench/results/products.md`).
+//! earlier release was surveyed by 0.984 and 0.981 (`bench/results/products/choice.md`).
 
 use super::factor::INSTRUCTION_ROWS;
 use super::instances::Instance;

@@ -2,7 +2,7 @@
 //! order. Other than in a cluster, any number of parts on any multiprocessors share a tile.
 //!
 //! Parts of all tiles at one place along K follow each other, so that what runs at a time reads the same rows of A and B. Shares of equal length that begin anywhere (stream-K) read them at
-//! different times, which took up to twice as long (`bench/results/products.md`).
+//! different times, which took up to twice as long (`bench/results/products/split_k.md`).
 
 use std::fmt;
 

@@ -21,7 +21,7 @@ const ALL_ARRIVED: u32 = 1 << 31;
 ///
 /// # Order of a part
 /// Sums lie as threads of `wgmma` have them, 16 bytes of each thread after each other, so that a warp stores whole lines: by rows a warp's store is of 8 lines, of 32 bytes each, and the release that follows waited for
-/// them for up to 6 us (`bench/results/products.md`). What is added at a time follows each other.
+/// them for up to 6 us (`bench/results/products/split_k.md`). What is added at a time follows each other.
 #[derive(Clone, Copy)]
 pub(super) struct Exchange<S> {
     pub(super) tile: SplitTile,

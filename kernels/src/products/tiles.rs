@@ -93,7 +93,7 @@ pub(super) const FEW: [FewTile; 32] = by_clusters(&[
 ]);
 
 /// Tiles of `split_k`: warpgroups, columns, stages. Columns are multiples of 64, those of exchanged tiles of 16. Of 48 that were timed on an H200 at 39 products of few tiles with long K they are those that gain most, one after the
-/// other (`bench/results/products.md`).
+/// other (`bench/results/products/split_k.md`).
 pub(super) const SPLIT: [SplitTile; 19] = [
     SplitTile::of([1, 64, 14]),
     SplitTile::of([1, 128, 9]),
@@ -117,7 +117,7 @@ pub(super) const SPLIT: [SplitTile; 19] = [
 ];
 
 /// Tiles of `cluster_tiles`: tiles of a cluster along rows and columns; warpgroups, columns, stages. Of some 500 that fit they are those that gain most over 135 shapes by what was timed on an H200, one after the other
-/// (`bench/results/products.md`); those in parts are for few tiles of few rows with long K, 128x160 for N of 257 to 320 and thousands of rows.
+/// (`bench/results/products/clusters.md`); those in parts are for few tiles of few rows with long K, 128x160 for N of 257 to 320 and thousands of rows.
 pub(super) const CLUSTER: [ClusterTile; 80] = [
     ClusterTile::of([2, 2], [1, 16, 16]).exchanged(),
     ClusterTile::of([2, 4], [1, 16, 16]),

@@ -1,5 +1,5 @@
 //! The model of times: cycles of one multiprocessor, beside what memory takes. Its constants are fitted to 20000 measured pairs of product and instance on H100s and H200s, of the geometric mean of single launches and those back to back
-//! (`bench/results/products.md`), those of tiles of one wave, of clusters and of L2 again to 219 more sizes on H100s beside the records of the H200, and to 245 on H200s, what CTAs without clusters get from L2 to 86 in the order that they have since; below 3 % it does not tell two plans apart.
+//! (`bench/results/products/choice.md`), those of tiles of one wave, of clusters and of L2 again to 219 more sizes on H100s beside the records of the H200, and to 245 on H200s, what CTAs without clusters get from L2 to 86 in the order that they have since; below 3 % it does not tell two plans apart.
 
 use std::sync::OnceLock;
 

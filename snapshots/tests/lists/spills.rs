@@ -8,8 +8,8 @@ use super::{at, read};
 /// The snapshots that spill, the bytes of stores and loads, and why.
 #[rustfmt::skip]
 const SPILLS: &[(&str, u32, &str)] = &[
-    ("any_rows-bf16-bf16-Plain-1x128-2-8-8-a_along_m-b_along_n", 316, "What a step loads: two CTAs, which would not, are slower at five steps (bench/results/products.md)."),
-    ("any_rows-bf16-bf16-Plain-2x128-2-2-1", 348, "What a step loads: one CTA, which would not, is slower at five steps (bench/results/products.md)."),
+    ("any_rows-bf16-bf16-Plain-1x128-2-8-8-a_along_m-b_along_n", 316, "What a step loads: two CTAs, which would not, are slower at five steps (bench/results/products/ragged.md)."),
+    ("any_rows-bf16-bf16-Plain-2x128-2-2-1", 348, "What a step loads: one CTA, which would not, is slower at five steps (bench/results/products/ragged.md)."),
     ("backward-bf16-128-128-false-Dropped-Plain", 136, "Outside the steps: once a CTA, a query head or a loop."),
     ("backward-bf16-256-256-false-Dropped-Plain", 36, "Outside the steps: once a CTA or a query head."),
     ("backward-bf16-256-256-false-Plain", 152, "A load of 4 bytes in a step of 58 products; the others once a CTA, a query head or a loop."),

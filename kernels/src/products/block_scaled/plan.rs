@@ -17,7 +17,7 @@ const fn tile([groups, rows, columns, width, stages]: [usize; 5], overlap: Overl
 }
 
 /// A tile, and its measured cycles for each that its products would take at the full rate of the tensor cores, relative to the tile of 128x128
-/// (`bench/results/products.md`).
+/// (`bench/results/products/block_scaled.md`).
 pub(super) const TILES: [(ScaledTile, f64); 9] = [
     (tile([2, 64, 128, 128, 5], Overlap::Ahead), 1.0),
     (tile([3, 64, 128, 128, 4], Overlap::Others), 0.96),

@@ -45,7 +45,7 @@ const FEW_LAUNCH: f64 = 1.014;
 /// Cycles a microsecond.
 const CLOCK: f64 = 1.9e3;
 
-/// Bytes a microsecond from memory, of both, and from L2. All of these are fitted to 1118 pairs of product and tile on an H200 (`bench/results/products.md`).
+/// Bytes a microsecond from memory, of both, and from L2. All of these are fitted to 1118 pairs of product and tile on an H200 (`bench/results/products/sparse.md`).
 const DRAM_OF_MANY: f64 = 4.533e6;
 const DRAM_OF_FEW: f64 = 4.428e6;
 const L2: f64 = 5.857e6;
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(plan.tile.to_string(), tile, "{size:?}: {plan}");
     }
 
-    /// The fastest of those that an H200 was asked about, or nearly (`bench/results/products.md`).
+    /// The fastest of those that an H200 was asked about, or nearly (`bench/results/products/sparse.md`).
     #[test]
     fn tiles_are_those_that_were_the_fastest() {
         check::<bf16>([8192, 8192, 8192], "128x256");

@@ -35,7 +35,7 @@ const fn few([ctas, groups, parts, columns, stages]: [usize; 5]) -> FewSparse {
     }
 }
 
-/// The tiles of products with few columns that calls choose from: those by which 78 products were faster on an H200, of some 60 (`bench/results/products.md`).
+/// The tiles of products with few columns that calls choose from: those by which 78 products were faster on an H200, of some 60 (`bench/results/products/sparse.md`).
 pub(super) const FEW: [FewSparse; 15] = [
     few([1, 1, 2, 16, 12]),
     few([1, 2, 1, 16, 8]),
