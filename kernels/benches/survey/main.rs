@@ -31,11 +31,11 @@ mod row;
 mod shapes;
 mod summary;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use tilekit::prelude::*;
-use tilekit_kernels::products::instances::{INSTANCES, Instance};
+use tilekit_kernels::products::instances::Instance;
 use tilekit_kernels::products::need::Need;
 use tilekit_kernels::products::plan::Plan;
 use tilekit_kernels::products::{Dispatch, Operand, Products, ResultOf};
@@ -81,10 +81,7 @@ fn survey<T: Operand + ResultOf<T> + Standard>(device: &Device, options: &Option
 
 /// The instances that stand beside the chosen one, each with what it becomes for the shape: the fastest ones by the model.
 fn beside(shape: Shape, options: &Options) -> Vec<(Instance, Plan)> {
-    let need = Need::of_packed_16_bits(shape.size);
-    let planned = |instance: Instance| Some((instance, Plan::able(instance, &need)?));
-    let mut plans: Vec<(Instance, Plan)> = INSTANCES.into_iter().filter_map(planned).collect();
-    plans.sort_by(|(_, x), (_, y)| x.microseconds.total_cmp(&y.microseconds));
+    let mut plans = Plan::candidates(&Need::of_packed_16_bits(shape.size));
     plans.truncate(options.beside);
     plans
 }
@@ -95,14 +92,8 @@ fn of_each_instance(
     shapes: &[Shape],
     options: &Options,
 ) -> HashMap<Instance, Products> {
-    let needed = |instance: &Instance| {
-        let has = |shape: &Shape| {
-            let plans = beside(*shape, options);
-            plans.iter().any(|(of, _)| of == instance)
-        };
-        shapes.iter().any(has)
-    };
-    let instances: Vec<Instance> = INSTANCES.into_iter().filter(needed).collect();
+    let all = shapes.iter().flat_map(|shape| beside(*shape, options));
+    let instances: HashSet<Instance> = all.map(|(instance, _)| instance).collect();
     // Of each kernel that an instance is compiled to: rows that begin anywhere have units.
     let smalls = |instance: Instance| match instance {
         Instance::Any(_) => {

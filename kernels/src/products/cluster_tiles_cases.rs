@@ -167,7 +167,7 @@ fn product_clusters_of_few_sizes_bf16(case: &mut Case) -> CaseResult {
 fn product_even_tiles_bf16(case: &mut Case) -> CaseResult {
     let product = Product::<bf16, bf16>::new(case, Lies::ALONG_K);
     let need = product.need();
-    let plans: Vec<Plan> = even_tiles::plans(&need).collect();
+    let plans: Vec<Plan> = even_tiles::by_model(&need).collect();
     let plan = plans[case.size("tile") % plans.len()];
     product.compute(case, (&plan, &[]), Plain, |_, _, sum| sum)
 }

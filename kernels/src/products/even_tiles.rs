@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use super::cluster_tiles::ClusterTile;
 use super::factor::INSTRUCTION_ROWS;
-use super::instances::{INSTANCES, Instance};
+use super::instances::Instance;
 use super::need::{MOST, Need};
-use super::plan::{Plan, resident};
+use super::plan::{Plan, least_microseconds, resident};
+use super::residual::COMPARED;
 
-/// The share of the time of the fastest listed plan below which such a tile is taken: of those the model knows measured times.
-const WORTH: f64 = 0.96;
+/// The share of the time of the fastest listed plan below which such a tile is taken: each is a kernel of its own to compile.
+const WORTH: f64 = 0.98;
 
 /// Tiles along one axis, at most: of more of them, listed widths waste little.
 const MOST_TILES: usize = 8;
@@ -40,30 +41,36 @@ const ALONG: [[usize; 2]; 9] = [
 /// Tiles that a product is tuned by beside the listed ones, at most.
 const MOST_TUNED: usize = 8;
 
-/// The fastest plan by such a tile, if it is worth to leave the listed ones.
-pub(super) fn faster_than(listed: &Plan, need: &Need) -> Option<Plan> {
-    let plans = plans(need);
+/// The fastest plan by such a tile, if it is worth to leave the listed ones: `listed` is their fastest, and `least` the least time of them by the model alone.
+pub(super) fn faster_than(listed: &Plan, least: f64, need: &Need) -> Option<Plan> {
+    let plans = near(least, need).map(|plan| plan.corrected(need));
     let fastest = plans.min_by(|x, y| x.microseconds.total_cmp(&y.microseconds))?;
     (fastest.microseconds < WORTH * listed.microseconds).then_some(fastest)
 }
 
 /// Those that are worth it, the fastest ones first: what a product is tuned by besides.
 pub(super) fn worth_tuning(need: &Need) -> Vec<Instance> {
-    let listed = INSTANCES.into_iter();
-    let listed = listed.filter_map(|instance| Plan::able(instance, need));
-    let least = listed
-        .map(|plan| plan.microseconds)
-        .fold(f64::INFINITY, f64::min);
-    let mut plans: Vec<Plan> = plans(need).collect();
-    plans.retain(|plan| plan.microseconds < WORTH * least);
+    let listed: Vec<Plan> = Plan::listed(need).collect();
+    let least = least_microseconds(&listed);
+    let Some(listed) = Plan::fastest(listed, need) else {
+        return Vec::new();
+    };
+    let plans = near(least, need).map(|plan| plan.corrected(need));
+    let mut plans: Vec<Plan> = plans.collect();
+    plans.retain(|plan| plan.microseconds < WORTH * listed.microseconds);
     plans.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
     let fastest = plans.into_iter().take(MOST_TUNED);
     fastest.map(|plan| plan.instance).collect()
 }
 
-/// Plans of the tiles that can compute a product.
-pub(super) fn plans(need: &Need) -> impl Iterator<Item = Plan> {
-    let plans = tiles(need.size).filter_map(|tile| Plan::able(Instance::Cluster(tile), need));
+/// Plans that are compared with the listed ones, of which `least` is the least time by the model alone.
+fn near(least: f64, need: &Need) -> impl Iterator<Item = Plan> {
+    by_model(need).filter(move |plan| plan.microseconds <= COMPARED * least)
+}
+
+/// Plans of the tiles that can compute a product, by what bounds them alone.
+pub(super) fn by_model(need: &Need) -> impl Iterator<Item = Plan> {
+    let plans = tiles(need.size).filter_map(|tile| Plan::by_model(Instance::Cluster(tile), need));
     plans.filter(has_ring)
 }
 
@@ -149,6 +156,7 @@ mod tests {
         );
         let listed = Need::of_16_bits([4096, 4096, 4096]);
         let best = Plan::best(&listed).expect("a plan");
-        assert_eq!(faster_than(&best, &listed), None);
+        let least = least_microseconds(&Plan::listed(&listed).collect::<Vec<_>>());
+        assert_eq!(faster_than(&best, least, &listed), None);
     }
 }
