@@ -7,11 +7,7 @@ use super::cluster_tiles::ClusterTile;
 use super::factor::INSTRUCTION_ROWS;
 use super::instances::Instance;
 use super::need::{MOST, Need};
-use super::plan::{Plan, least_microseconds, resident};
-use super::residual::COMPARED;
-
-/// The share of the time of the fastest listed plan below which such a tile is taken: each is a kernel of its own to compile.
-const WORTH: f64 = 0.98;
+use super::plan::{Plan, resident};
 
 /// Tiles along one axis, at most: of more of them, listed widths waste little.
 const MOST_TILES: usize = 8;
@@ -37,36 +33,6 @@ const ALONG: [[usize; 2]; 9] = [
     [2, 4],
     [8, 1],
 ];
-
-/// Tiles that a product is tuned by beside the listed ones, at most.
-const MOST_TUNED: usize = 8;
-
-/// The fastest plan by such a tile, if it is worth to leave the listed ones: `listed` is their fastest, and `least` the least time of them by the model alone.
-pub(super) fn faster_than(listed: &Plan, least: f64, need: &Need) -> Option<Plan> {
-    let plans = near(least, need).map(|plan| plan.corrected(need));
-    let fastest = plans.min_by(|x, y| x.microseconds.total_cmp(&y.microseconds))?;
-    (fastest.microseconds < WORTH * listed.microseconds).then_some(fastest)
-}
-
-/// Those that are worth it, the fastest ones first: what a product is tuned by besides.
-pub(super) fn worth_tuning(need: &Need) -> Vec<Instance> {
-    let listed: Vec<Plan> = Plan::listed(need).collect();
-    let least = least_microseconds(&listed);
-    let Some(listed) = Plan::fastest(listed, need) else {
-        return Vec::new();
-    };
-    let plans = near(least, need).map(|plan| plan.corrected(need));
-    let mut plans: Vec<Plan> = plans.collect();
-    plans.retain(|plan| plan.microseconds < WORTH * listed.microseconds);
-    plans.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
-    let fastest = plans.into_iter().take(MOST_TUNED);
-    fastest.map(|plan| plan.instance).collect()
-}
-
-/// Plans that are compared with the listed ones, of which `least` is the least time by the model alone.
-fn near(least: f64, need: &Need) -> impl Iterator<Item = Plan> {
-    by_model(need).filter(move |plan| plan.microseconds <= COMPARED * least)
-}
 
 /// Plans of the tiles that can compute a product, by what bounds them alone.
 pub(super) fn by_model(need: &Need) -> impl Iterator<Item = Plan> {
@@ -143,20 +109,5 @@ mod tests {
     fn long_matrices_are_divided_into_whole_waves() {
         check([1, 9408], 2, &[32, 48, 80]);
         check([1, 1 << 20], 2, &[]);
-    }
-
-    /// By the list it took 1.14 to 1.33 times as long as by cublasLt.
-    #[test]
-    fn what_no_listed_tile_divides_has_one_of_its_own() {
-        let need = Need::of_16_bits([280, 9072, 7984]);
-        let plan = Plan::best(&need).expect("a plan");
-        assert!(
-            plan.to_string().starts_with("192x144 by clusters of"),
-            "{plan}"
-        );
-        let listed = Need::of_16_bits([4096, 4096, 4096]);
-        let best = Plan::best(&listed).expect("a plan");
-        let least = least_microseconds(&Plan::listed(&listed).collect::<Vec<_>>());
-        assert_eq!(faster_than(&best, least, &listed), None);
     }
 }

@@ -15,6 +15,7 @@ pub mod block_scaled;
 mod call;
 mod call_any_rows;
 mod call_grouped;
+mod candidates;
 #[cfg(not(test))]
 mod case_product;
 #[cfg(not(test))]

@@ -5,7 +5,6 @@ use tilekit::prelude::*;
 
 use super::case_product::{Lies, Product};
 use super::epilogue::Plain;
-use super::even_tiles;
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
 use super::instances::{INSTANCES, Instance};
@@ -22,7 +21,10 @@ fn space(need: Need) -> Space<Instance> {
         )),
     };
     let predict = move |instance: &Instance| able(instance).map_or(0.0, |plan| plan.microseconds);
-    let candidates = INSTANCES.into_iter().chain(even_tiles::worth_tuning(&need));
+    let all = Plan::candidates(&need).into_iter();
+    let all = all.map(|(instance, _)| instance);
+    let unlisted = all.filter(|instance| !INSTANCES.contains(instance));
+    let candidates = INSTANCES.into_iter().chain(unlisted);
     Space::of(candidates).legal(legal).predict(predict)
 }
 

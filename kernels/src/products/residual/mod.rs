@@ -12,17 +12,22 @@ use super::plan::Plan;
 pub(super) use inputs::inputs;
 use network::Network;
 
-/// Plans that take at most so many times as long as the fastest one by the model are compared with their corrections: choices among more of them were not better.
-pub(super) const COMPARED: f64 = 1.25;
-
 /// No time is corrected by more, as a logarithm: what the model was wrong by at most where it was near.
 const MOST: f64 = 0.5;
 
 /// M · N · K at most, some 500 µs: of the few longer products the model chooses better.
 const MOST_WORK: f64 = 1.9e11;
 
+/// A plan of the model with what this misses of its time.
+pub(super) fn corrected(plan: Plan, need: &Need) -> Plan {
+    Plan {
+        microseconds: plan.microseconds * factor(&plan, need),
+        ..plan
+    }
+}
+
 /// What the time of a plan by the model is multiplied by.
-pub(super) fn factor(plan: &Plan, need: &Need) -> f64 {
+fn factor(plan: &Plan, need: &Need) -> f64 {
     if !was_measured(need) {
         return 1.0;
     }
