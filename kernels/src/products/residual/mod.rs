@@ -1,7 +1,7 @@
 //! What the model of times misses, learned from measured times. The model says what bounds a plan; which of several plans of about the same time is the fastest depends on the kernel, on how tiles divide the matrices and on where rows
 //! begin, in ways that no constants of the model express. A [`Network`] of two layers maps [`inputs`] of a plan to the logarithm of its measured time over that of the model.
 //!
-//! Fitted by `bench/fit/residual.py` to products of 16-bit types, one at a time, contiguous along K, whose results are of the same type (`bench/results/products/choice.md`). Times of others are those of the model.
+//! Fitted by `bench/fit/residual.py` to times of an H200, of products of 16-bit types, one at a time, contiguous along K, whose results are of the same type (`bench/results/products/choice.md`). Times of others are those of the model.
 
 mod inputs;
 mod network;
