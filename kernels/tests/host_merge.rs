@@ -200,6 +200,46 @@ fn a_shared_prefix_is_what_each_sequence_with_a_copy_of_it_is() {
     }
 }
 
+/// A query of NaN attends to nothing that is a number, in no part of the keys: its row was zeros.
+#[test]
+fn rows_with_nan_stay_so() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let x = Buffer::from_slice(&device, &numbers(32 * DEPTH, 1)).unwrap();
+    let x = x.view([1, 1, 32, DEPTH]);
+    let mut of_queries = numbers(2 * DEPTH, 2);
+    of_queries[DEPTH] = bf16::NAN;
+    let q = Buffer::from_slice(&device, &of_queries).unwrap();
+    let q = q.view([1, 2, 1, DEPTH]);
+    let length = Buffer::from_slice(&device, &[32]).unwrap();
+    let cache = Cache {
+        keys: &x,
+        values: &x,
+        lengths: &length,
+        table: None,
+        scales: None,
+        checked: true,
+    };
+    let options = Options::default();
+    let shared = attention
+        .decode_shared(&stream, &q, &cache, &cache, &options)
+        .unwrap();
+    let alone = attention.forward(&stream, [&q, &x, &x], &options).unwrap();
+    let part = PartialResult {
+        out: &alone.out.view([1, 2, 1, DEPTH]),
+        lse: &alone.lse,
+    };
+    let merged = attention.merge(&stream, &[part, part]).unwrap();
+    stream.synchronize().unwrap();
+    for result in [shared, alone, merged] {
+        let (out, lse) = (result.out.to_vec().unwrap(), result.lse.to_vec().unwrap());
+        let (finite, rest) = out.split_at(DEPTH);
+        assert!(finite.iter().all(|x| x.is_finite()) && lse[0].is_finite());
+        assert!(rest.iter().all(|x| x.is_nan()) && lse[1].is_nan());
+    }
+}
+
 #[test]
 fn results_that_do_not_fit_are_named() {
     let device = Device::emulator();

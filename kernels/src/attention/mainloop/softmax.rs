@@ -356,7 +356,8 @@ impl Softmax {
         let high = maximum(max, sink);
         let scale = (max - high).exp2();
         let total = total * scale + (sink - high).exp2();
-        let has_keys = total > 0.0;
+        // That of a row with NaN is NaN, and so is what is made of it.
+        let has_keys = total != 0.0;
         let lse = (high + total.log2_approx()) * std::f32::consts::LN_2;
         (
             select(has_keys, scale / total, 0.0),

@@ -50,15 +50,16 @@ pub fn merge_results<A: Float, B: Float, O: Float>(
     let largest = maximum(maximum(of_a, of_b), LEAST);
     let [of_a, of_b] = [of_a, of_b].map(|lse| ((lse - largest) * LOG2_E as f32).exp2());
     let total = of_a + of_b;
-    let has_keys = total > 0.0;
+    // A total of NaN is that of a row with NaN, which stays one.
+    let has_keys = total != 0.0;
     let sum = select(has_keys, largest + total.log(), f32::NEG_INFINITY);
     lse.at(row).mask(is_row).store(sum);
 
     let column = arange(0..room, Slice::new(0, layout)).expand_dims(0);
     let at = |strides: [Scalar<i64>; 3]| first(strides).expand_dims(1) + column.cast::<i64>();
     let is_there = |of_rows: Tensor<bool>| of_rows.expand_dims(1) & (column < columns as i32);
-    let a = a.at(at(a_strides)).mask(is_there(is_row & (of_a > 0.0)));
-    let b = b.at(at(b_strides)).mask(is_there(is_row & (of_b > 0.0)));
+    let a = a.at(at(a_strides)).mask(is_there(is_row & (of_a != 0.0)));
+    let b = b.at(at(b_strides)).mask(is_there(is_row & (of_b != 0.0)));
     let (a, b) = (
         a.other(0).load().cast::<f32>(),
         b.other(0).load().cast::<f32>(),

@@ -113,7 +113,8 @@ pub(in crate::attention) fn merge(
 
     let largest = maximum(all.max(0).scalar(), LEAST);
     let total = ((all - largest) * LOG2_E as f32).exp2().sum(0).scalar();
-    let has_keys = total > 0.0;
+    // A total of NaN is that of a row with NaN, which stays one.
+    let has_keys = total != 0.0;
     let sum = select(has_keys, largest + total.log(), f32::NEG_INFINITY);
 
     let weighted = |(lse, parts): (Tensor<f32>, Tensor<f32>)| {
