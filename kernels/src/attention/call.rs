@@ -321,13 +321,14 @@ impl Attention {
         let strides = Strides::of(call.out);
         kernel.launch(
             call.stream,
-            grid([shape[2], shape[0] * shape[1]]),
+            shape[0] * shape[1] * shape[2],
             (
                 call.out,
                 call.lse,
                 call.options.sinks.unwrap_or(&workspace.nothing.1),
                 i32::from(call.options.sinks.is_some()),
                 shape[1] as i32,
+                shape[2] as i32,
                 shape[3] as i32,
                 strides.numbers(),
             ),

@@ -125,6 +125,53 @@ fn no_keys_give_rows_of_zeros() {
     check::<bf16>([2, 1, 5, 0, 64, 64], &Options::default(), |_, _| true);
 }
 
+/// More heads than a grid has programs in its second dimension.
+#[test]
+fn no_keys_give_rows_of_zeros_in_any_number_of_heads() {
+    let sizes = [65_537, 1, 1, 0, 64, 64];
+    check::<bf16>(sizes, &Options::default(), |_, _| true);
+}
+
+/// Tokens of one head, whose strides along extents of 1 fit nothing.
+fn oddly_placed(x: &Buffer<bf16>, tokens: usize) -> TensorView<'_, bf16> {
+    let view = x.view([1, 1, tokens, 64]);
+    view.with_strides([usize::MAX, 5, 3, 1])
+}
+
+/// No index multiplies the stride of an extent of 1: with keys, where rows are masked, and without.
+#[test]
+fn strides_of_extents_of_1_are_any_numbers() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let x = Buffer::from_slice(&device, &numbers::<bf16>(64, 1)).unwrap();
+    let options = Options {
+        window: [Some(2), None],
+        ..Options::default()
+    };
+    for keys in [1, 0] {
+        let out = Buffer::<bf16>::new(&device, 64).unwrap();
+        let lse = Buffer::<f32>::new(&device, 1).unwrap();
+        let (q, k) = (oddly_placed(&x, 1), oddly_placed(&x, keys));
+        attention
+            .forward_into(
+                &stream,
+                [&q, &k, &k],
+                &oddly_placed(&out, 1),
+                &lse,
+                &options,
+            )
+            .unwrap();
+        stream.synchronize().unwrap();
+        let wanted = if keys == 1 {
+            x.to_vec()
+        } else {
+            Ok(vec![bf16::ZERO; 64])
+        };
+        assert_eq!(out.to_vec().unwrap(), wanted.unwrap(), "{keys} keys");
+    }
+}
+
 #[test]
 fn sequences_of_several_lengths_keep_to_themselves() {
     let device = Device::emulator();
