@@ -18,7 +18,7 @@ const HEADS: usize = 16;
     head_stride = x.stride(1),
     out_token_stride = out.stride(0),
     out_head_stride = out.stride(1),
-    grid = [cdiv(heads, HEADS), tokens],
+    grid = cdiv(heads, HEADS) * tokens,
     requires(cos.stride(0) == HALF, sin.stride(0) == HALF),
 ))]
 pub fn rotary<T: Float, const HALF: usize>(
@@ -35,11 +35,15 @@ pub fn rotary<T: Float, const HALF: usize>(
 ) {
     launch_dependents();
     launch_wait();
-    let token = program_id(1).cast::<i64>();
+    // One dimension of the grid, for the others end at 65535.
+    let of_token = cdiv(heads, HEADS);
+    let token = program_id(0) / of_token;
+    let part = program_id(0) - token * of_token;
+    let token = token.cast::<i64>();
     let wide = 16 / size_of::<T>();
     let lanes = (HALF / wide).min(32);
     let tile = Blocked::new([1, wide], [32 / lanes, lanes], [4, 1], [1, 0]);
-    let head = program_id(0) * HEADS + arange(0..HEADS, Slice::new(1, tile.clone()));
+    let head = part * HEADS + arange(0..HEADS, Slice::new(1, tile.clone()));
     let head = head.expand_dims(1);
     let pair = arange(0..HALF, Slice::new(0, tile)).expand_dims(0);
     let inside = (head < heads) & (pair < HALF);
@@ -84,7 +88,7 @@ fn rotary_of<T: Float + DeviceElement, const HALF: usize>(
         heads as i32,
         direction,
     );
-    let programs = grid([heads.div_ceil(HEADS), tokens]);
+    let programs = heads.div_ceil(HEADS) * tokens;
     case.launch_programmatic(rotary::<T, HALF>, programs, arguments)?;
     let reference = || {
         let of = |at: usize| {
@@ -111,7 +115,7 @@ fn rotary_bf16_64(case: &mut Case) -> CaseResult {
     rotary_of::<bf16, 64>(case, 1.0)
 }
 
-#[case(sizes(tokens = [5], heads = [3]))]
+#[case(sizes(tokens = [5, 65_537], heads = [3, 1]))]
 fn rotary_bf16_32_backward(case: &mut Case) -> CaseResult {
     rotary_of::<bf16, 32>(case, -1.0)
 }
