@@ -29,13 +29,20 @@ pub(super) struct Strides {
 }
 
 impl Strides {
-    /// The strides of a view of four dimensions.
+    /// The strides of a view of four dimensions. No index multiplies that of an extent of 1, which may be any number: it is 0 here, as kernels may rely on multiples of 8.
     pub(super) fn of<T: DeviceElement>(view: &TensorView<'_, T>) -> Strides {
         let place = view.place();
+        let stride = |dim: usize| {
+            if place.shape[dim] > 1 {
+                place.strides[dim]
+            } else {
+                0
+            }
+        };
         Strides {
-            batch: place.strides[0],
-            head: place.strides[1],
-            token: place.strides[2],
+            batch: stride(0),
+            head: stride(1),
+            token: stride(2),
         }
     }
 

@@ -259,7 +259,7 @@ impl Attention {
                 &cache,
                 &cache,
                 &cache,
-                call.cache.rows.place().strides[0] as i64,
+                Strides::of(call.cache.rows).batch as i64,
                 call.out,
                 call.lse,
                 &rows.sums,
