@@ -34,6 +34,10 @@ pub(crate) fn is_same_view<T: DeviceElement>(a: &TensorView<'_, T>, b: &TensorVi
 impl Elements {
     pub(crate) fn of<T: DeviceElement>(view: &TensorView<'_, T>) -> Elements {
         let place = view.place();
+        if place.shape.contains(&0) {
+            // Strides and offset of no elements are any numbers, which need not fit.
+            return Elements::new(0, [[0, 0]]);
+        }
         let buffer = view.source().address() as i64 / size_of::<T>() as i64;
         let dims = place.shape.iter().zip(&place.strides);
         Elements::new(
@@ -185,6 +189,21 @@ mod tests {
             bytes.overlap(&Elements::bytes_of(&b.view([64]))),
             Overlap::None
         );
+    }
+
+    /// A call may have a tensor without elements, whose strides and offset none is at.
+    #[test]
+    fn strides_of_no_elements_are_any_numbers() {
+        let device = Device::emulator();
+        let buffer = Buffer::<bf16>::zeros(&device, 64).unwrap();
+        let nothing = buffer.view([2, 0, 4]).with_offset(usize::MAX / 2);
+        let nothing = nothing.with_strides([usize::MAX, usize::MAX / 2, 1]);
+        let all = Elements::bytes_of(&buffer.view([64]));
+        for elements in [Elements::of(&nothing), Elements::bytes_of(&nothing)] {
+            assert!(elements.are_apart());
+            assert_eq!(elements.overlap(&all), Overlap::None);
+            assert_eq!(all.overlap(&elements), Overlap::None);
+        }
     }
 
     /// Every pair of small tensors against the sets of their addresses.

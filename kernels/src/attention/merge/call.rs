@@ -191,7 +191,8 @@ impl Attention {
             )?;
         }
         let (place, strides) = (q.place(), Strides::of(q));
-        let is_one_line = tokens == 1 || batch == 1 || strides.batch == tokens * strides.token;
+        let is_one_line =
+            tokens == 1 || batch == 1 || strides.batch == tokens.saturating_mul(strides.token);
         expect(
             is_one_line,
             "q",
