@@ -171,14 +171,22 @@ pub(super) fn extents<T: DeviceElement>(
         || format!("shape {shape:?}"),
         format!("at most {MOST} along a dimension"),
     )?;
-    let (end, room) = (end_of(place), view.source().len());
+    check_inside(name, view)?;
+    Ok(shape)
+}
+
+/// Checks that a view lies inside of its buffer.
+pub(super) fn check_inside<T: DeviceElement>(
+    name: &'static str,
+    view: &TensorView<'_, T>,
+) -> Result<()> {
+    let (end, room) = (end_of(view.place()), view.source().len());
     expect(
         end <= room as u128,
         name,
         || format!("a tensor that ends at element {end}"),
         format!("one inside of its buffer of {room} elements"),
-    )?;
-    Ok(shape)
+    )
 }
 
 /// Checks that the shapes of Q, K and V fit together.

@@ -133,6 +133,11 @@ fn scales_that_do_not_fit_a_cache_are_named() {
         error(decode(scales(&good, &bad))),
         "attention: `cache.scales.values`: found shape [1, 16] with 2 strides; expected [1, 1, 16], pages, heads and tokens of cache.keys"
     );
+    let long = one.view([1, 1, 16]).with_strides([16, 16, 2]);
+    assert_eq!(
+        error(decode(scales(&long, &good))),
+        "attention: `cache.scales.keys`: found a tensor that ends at element 31; expected one inside of its buffer of 16 elements"
+    );
     let of_wide = wide.view([1, 1, 16, 64]);
     let cache = Cache {
         keys: &of_wide,

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use super::call::{Cache, CacheScales};
 use super::table::{CacheElement, caches, is_scaled};
 use crate::attention::check::{
-    MOST, check_built, check_not_empty, check_results, check_strides, extents,
+    MOST, check_built, check_inside, check_not_empty, check_results, check_strides, extents,
 };
 use crate::attention::error::{Result, expect};
 use crate::attention::modifier::Plain;
@@ -171,6 +171,7 @@ pub(in crate::attention) fn check_scales(
             },
             format!("{:?}, pages, heads and tokens of cache.keys", &of_k[..3]),
         )?;
+        check_inside(name, view)?;
     }
     Ok(())
 }
