@@ -158,3 +158,28 @@ fn what_does_not_fit_is_named() {
         "ring attention: `options.softcap`: found Some(0.0); expected a finite number above 0",
     );
 }
+
+#[test]
+fn gradients_outside_of_their_buffers_are_named() {
+    let world = world(2, 0);
+    let parallel = Parallel::new(&world);
+    let shape = [1, 2, 20, 64];
+    let call = Call::<bf16>::new(&world, ([1, 2, 1, 20], [64, 64]), HeadsFirst, FULL);
+    let of = |device| Buffer::<bf16>::zeros(device, 2 * 20 * 64).unwrap();
+    let buffers: Vec<_> = world.devices().iter().map(of).collect();
+    for (dq, expected) in [
+        (
+            buffers[1].view(shape).with_offset(64),
+            "found a tensor that ends at element 2624 on rank 1; expected one inside of its buffer of 2560 elements",
+        ),
+        (
+            buffers[1].view(shape).with_strides([64, 1]),
+            "found 4 dimensions and 2 strides on rank 1; expected 4 of each: batch, heads, tokens, depth",
+        ),
+    ] {
+        says(
+            call.differentiate_into(&parallel, &[buffers[0].view(shape), dq]),
+            &format!("ring attention: `dq`: {expected}"),
+        );
+    }
+}

@@ -183,14 +183,24 @@ impl<'a, T: Real> Call<'a, T> {
     }
 
     pub(crate) fn differentiate(&self, parallel: &Parallel<'_>) -> Result<()> {
+        let dq = self.gradients[0].views();
+        self.differentiate_into(parallel, &dq)
+    }
+
+    /// The same with the gradient of Q elsewhere.
+    pub(crate) fn differentiate_into(
+        &self,
+        parallel: &Parallel<'_>,
+        dq: &[TensorView<'_, T>],
+    ) -> Result<()> {
         let [q, k, v] = self.qkv.each_ref().map(Shards::views);
-        let [dq, dk, dv] = self.gradients.each_ref().map(Shards::views);
+        let [_, dk, dv] = self.gradients.each_ref().map(Shards::views);
         let lse: Vec<_> = self.lse.iter().collect();
         let of = ShardGradients {
             out: &self.out.views(),
             lse: &lse,
             dout: &self.dout.views(),
-            gradients: [&dq, &dk, &dv],
+            gradients: [dq, &dk, &dv],
         };
         parallel.ring_attention_backward([&q, &k, &v], of, &self.options)
     }

@@ -5,7 +5,9 @@ use tilekit::prelude::*;
 use super::options::{Placement, RingOptions};
 use super::plan::Need;
 use crate::attention::call::View;
-use crate::attention::check::{MOST, check_built, check_factors, check_strides, check_tensors};
+use crate::attention::check::{
+    MOST, check_built, check_factors, check_strides, check_tensors, extents,
+};
 use crate::attention::modifier::Plain;
 use crate::attention::options::Options;
 use crate::attention::plan::Sizes;
@@ -183,11 +185,16 @@ pub(super) fn check_gradients<T: Operand>(
         let expected = format!("{ranks}: one for each rank");
         expect(views.len() == ranks, name, found, expected)?;
         for (rank, (view, like)) in views.iter().zip(like).enumerate() {
-            let (shape, expected) = (&view.place().shape, &like.place().shape);
+            let place = |error| found_at(error, &format!(" on rank {rank}"));
+            let (shape, expected) = (extents(name, view).map_err(place)?, &like.place().shape);
             let found = || format!("shape {shape:?} on rank {rank}");
-            expect(shape == expected, name, found, format!("{expected:?}"))?;
-            check_strides(name, view)
-                .map_err(|error| found_at(error, &format!(" on rank {rank}")))?;
+            expect(
+                shape[..] == expected[..],
+                name,
+                found,
+                format!("{expected:?}"),
+            )?;
+            check_strides(name, view).map_err(place)?;
         }
     }
     for rank in 0..ranks {
