@@ -4,6 +4,7 @@ use tilekit::TensorPlace;
 use tilekit::prelude::*;
 
 use super::error::{Result, expect};
+use super::mainloop::problem::ROWS;
 use super::modifier::{Modifier, Plain};
 use super::options::{Lengths, Options};
 use super::plan::{Mask, Sizes};
@@ -353,12 +354,33 @@ fn check_lengths(lengths: Lengths<'_>, sizes: Sizes, options: &Options<'_>) -> R
         || "true beside lengths".to_string(),
         "false: places count from the end of each sequence",
     )?;
+    for (name, longest, heads) in [
+        ("options.lengths.longest", longest, sizes.heads),
+        ("options.lengths.longest_keys", longest_keys, sizes.kv_heads),
+    ] {
+        check_tiles(name, longest, [of_q - 1, heads])?;
+    }
     Ok(Sizes {
         batch: of_q - 1,
         queries: longest,
         keys: longest_keys,
         ..sizes
     })
+}
+
+/// Checks that 32-bit numbers count the tiles of sequences that may all be as long as the longest.
+fn check_tiles(name: &'static str, longest: usize, [sequences, heads]: [usize; 2]) -> Result<()> {
+    const MOST_TILES: usize = i32::MAX as usize;
+    let of_head = longest.div_ceil(ROWS);
+    let tiles = of_head.saturating_mul(sequences).saturating_mul(heads);
+    expect(
+        tiles <= MOST_TILES,
+        name,
+        || format!("{longest} for each of {sequences} sequences"),
+        format!(
+            "a bound by which there are at most {MOST_TILES} tiles of {ROWS} tokens in all heads"
+        ),
+    )
 }
 
 /// Checks the options that do not depend on the number of keys.

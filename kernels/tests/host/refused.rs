@@ -241,6 +241,33 @@ fn options_that_contradict_are_named() {
     }
 }
 
+/// Of so many sequences that may all be as long as the longest there are 2^31 tiles.
+#[test]
+fn more_tiles_than_are_counted_are_named() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let x = Buffer::<bf16>::new(&device, 64 << 16).unwrap();
+    let x = x.view([1, 1, 1 << 16, 64]);
+    let offsets = Buffer::<i32>::new(&device, (1 << 21) + 1).unwrap();
+    let options = Options {
+        lengths: Some(Lengths {
+            query_offsets: &offsets,
+            key_offsets: &offsets,
+            longest: 1 << 16,
+            longest_keys: 1 << 16,
+        }),
+        ..Options::default()
+    };
+    let result = Attention::new(&device).forward(&stream, [&x, &x, &x], &options);
+    let error = result.err().map(|error| error.to_string());
+    assert_eq!(
+        error.as_deref(),
+        Some(
+            "attention: `options.lengths.longest`: found 65536 for each of 2097152 sequences; expected a bound by which there are at most 2147483647 tiles of 64 tokens in all heads"
+        )
+    );
+}
+
 /// By the positions of slopes the last query has the last key's. They were taken so where the mask counts from the first key too.
 #[test]
 fn slopes_count_from_the_last_key_alone() {
