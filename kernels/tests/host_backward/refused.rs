@@ -138,3 +138,57 @@ fn depths_that_are_not_built_are_named() {
         "attention: `q`: found depth 80 with values of 80; expected one that is built (depth/values): 64/64, 96/96, 128/128, 192/128, 256/256"
     );
 }
+
+/// Extents whose product is no number, of views that repeat elements.
+#[test]
+fn rows_that_are_too_many_are_named() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let x = Buffer::<bf16>::zeros(&device, 64).unwrap();
+    let lse = Buffer::<f32>::zeros(&device, 1).unwrap();
+    let many = x.view([1 << 28, 1 << 28, 1 << 28, 64]);
+    let many = many.with_strides([0, 0, 0, 1]);
+    let upstream = Upstream {
+        out: &many,
+        lse: &lse,
+        dout: &many,
+    };
+    let result = Attention::new(&device).backward(
+        &stream,
+        [&many, &many, &many],
+        upstream,
+        &Options::default(),
+    );
+    let error = result.err().map(|error| error.to_string());
+    let expected = format!(
+        "attention: `q`: found {} rows in all heads; expected at most 268435456",
+        usize::MAX
+    );
+    assert_eq!(error, Some(expected));
+}
+
+/// Heads and batches are dimensions of a grid.
+#[test]
+fn more_heads_or_batches_than_a_grid_is_wide_are_named() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let x = Buffer::<bf16>::zeros(&device, 65_536 * 64).unwrap();
+    let lse = Buffer::<f32>::zeros(&device, 65_536).unwrap();
+    for (shape, found) in [
+        ([65_536, 1, 1, 64], "batch 65536"),
+        ([1, 65_536, 1, 64], "heads 65536"),
+    ] {
+        let x = x.view(shape);
+        let upstream = Upstream {
+            out: &x,
+            lse: &lse,
+            dout: &x,
+        };
+        let options = Options::default();
+        let result = Attention::new(&device).backward(&stream, [&x, &x, &x], upstream, &options);
+        let error = result.err().map(|error| error.to_string());
+        let expected =
+            format!("attention: `q`: found {found}; expected at most 65535 for gradients");
+        assert_eq!(error, Some(expected));
+    }
+}

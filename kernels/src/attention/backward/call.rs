@@ -12,7 +12,7 @@ use super::part::{OfCluster, block_stride, is_crowded, queries_of};
 use super::sections::Plan;
 use super::table::{Passes, gradients, instance_of, passes};
 use crate::attention::call::{Attention, View};
-use crate::attention::check::{Checked, Strides, check_positions};
+use crate::attention::check::{Checked, Strides, check_positions, check_tensors};
 use crate::attention::dropout::Dropout;
 use crate::attention::error::Result;
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
@@ -136,8 +136,13 @@ impl Attention {
         upstream: Upstream<'_, T>,
         options: &Options<'_>,
     ) -> Result<Gradients<T>> {
+        // What is allocated is as large as these say.
+        check_tensors(qkv, upstream.out, upstream.lse)?;
         let shapes = qkv.map(|view| view.place().shape.clone());
-        let buffer = |at: usize| Buffer::<T>::new(&self.device, shapes[at].iter().product());
+        let buffer = |at: usize| {
+            let elements = shapes[at].iter().copied().fold(1, usize::saturating_mul);
+            Buffer::<T>::new(&self.device, elements)
+        };
         let [dq, dk, dv] = [buffer(0)?, buffer(1)?, buffer(2)?];
         let [of_q, of_k, of_v] = [
             dq.view(&shapes[0][..]),

@@ -1,12 +1,14 @@
 //! Checks of the arguments of a call for gradients.
 
 use tilekit::prelude::*;
+use tilekit::target::SM_90A;
 
 use super::call::Upstream;
 use super::table::passes;
 use crate::attention::check::{Checked, check, check_built, check_strides, extents};
 use crate::attention::error::{Result, expect};
 use crate::attention::options::Options;
+use crate::attention::plan::Sizes;
 use crate::attention::table::Operand;
 use crate::overlap::{Elements, Overlap};
 
@@ -30,6 +32,7 @@ pub(super) fn check_backward<T: Operand>(
         || format!("{:e}", checked.scale),
         format!("{LEAST_SCALE:e} or more, for gradients"),
     )?;
+    check_lines(checked.sizes, options)?;
     let built = passes::<T>();
     check_built(checked.sizes.depths, built.iter().map(|row| row.depths))?;
     let like = |name: &'static str, view: &TensorView<'_, T>, of: &TensorView<'_, T>| {
@@ -70,4 +73,26 @@ pub(super) fn check_backward<T: Operand>(
         }
     }
     Ok(checked)
+}
+
+/// Checks that heads and sequences are no more than a grid has programs along its second and third dimension.
+fn check_lines(sizes: Sizes, options: &Options<'_>) -> Result<()> {
+    const MOST: usize = SM_90A.grid[1] as usize;
+    let (argument, sequences) = match options.lengths {
+        Some(_) => ("options.lengths.query_offsets", "sequences"),
+        None => ("q", "batch"),
+    };
+    for (argument, name, count) in [
+        ("q", "heads", sizes.heads),
+        (argument, sequences, sizes.batch),
+    ] {
+        let found = || format!("{name} {count}");
+        expect(
+            count <= MOST,
+            argument,
+            found,
+            format!("at most {MOST} for gradients"),
+        )?;
+    }
+    Ok(())
 }
