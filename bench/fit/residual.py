@@ -1,14 +1,15 @@
 """Fits the network of `kernels/src/products/residual` to times that the survey measured.
 
     cargo build --release -p tilekit-kernels --example plan_inputs
-    python3 bench/fit/residual.py bench/results/survey_h200_plans.jsonl --folds 6     # how it chooses among plans of sizes that it was not fitted to
-    python3 bench/fit/residual.py bench/results/survey_h200_plans.jsonl --write      # kernels/src/products/residual/weights.txt
+    python3 bench/fit/residual.py bench/results/survey_h200_plans.jsonl.gz --folds 6     # how it chooses among plans of sizes that it was not fitted to
+    python3 bench/fit/residual.py bench/results/survey_h200_plans.jsonl.gz --write      # kernels/src/products/residual/weights.txt
 
 Needs numpy and torch. Each line of a file is a size with the times of several plans (`cargo bench -p tilekit-kernels --bench survey -- --beside 30 --json FILE`). The loss is what a choice loses: the mean over sizes of the logarithm
 of the time of a plan over that of the fastest one, weighted by a softmax of predicted times, and the squared error of the logarithm of the time. Results are the same in each run on one machine.
 """
 
 import argparse
+import gzip
 import json
 import math
 import pathlib
@@ -29,6 +30,10 @@ TEMPERATURE = 0.03
 OF_ERRORS = 10.0
 
 
+def opened(file):
+    return gzip.open(file, "rt") if file.endswith(".gz") else open(file)
+
+
 def mean_us(contestant):
     """The geometric mean of single launches and those back to back."""
     modes = (contestant["single_us"], contestant["back_to_back_us"])
@@ -40,7 +45,7 @@ class Plans:
 
     def __init__(self, files):
         self.sizes, names, times, first = [], [], [], []
-        for row in (json.loads(line) for file in files for line in open(file)):
+        for row in (json.loads(line) for file in files for line in opened(file)):
             ours = {c["name"]: mean_us(c) for c in row["contestants"] if not c["name"].startswith("cublas")}
             if len(ours) < 8:
                 continue
