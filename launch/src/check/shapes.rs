@@ -151,24 +151,25 @@ impl<'k> Bound<'k, '_> {
         Ok(())
     }
 
+    /// Along a dimension with one index no step is ever taken: what stands there as its stride says nothing of those around it. Without
+    /// elements none is taken at all.
     fn check_strides(&self, at: usize, name: &str, tensor: &Tensor<'_>) -> Result<(), Error> {
-        let rank = tensor.shape.len();
+        if tensor.shape.contains(&0) {
+            return Ok(());
+        }
+        let mut dense = 1;
         for dimension in (0..tensor.strides.len()).rev() {
-            let (found, is_last) = (tensor.strides[dimension], dimension + 1 == rank);
-            if self.kernel.free_strides[at][dimension] || tensor.shape[dimension] == 1 {
-                continue;
+            let (extent, mut found) = (tensor.shape[dimension], tensor.strides[dimension]);
+            if !self.kernel.free_strides[at][dimension] {
+                if found != dense && extent != 1 {
+                    return Err(self.wrong(format!(
+                        "{name}.stride({dimension}) is {found}; it must be {dense}, for the kernel takes {name} without gaps \
+                         there: pass a contiguous copy"
+                    )));
+                }
+                found = dense;
             }
-            let dense = if is_last {
-                1
-            } else {
-                tensor.shape[dimension + 1].saturating_mul(tensor.strides[dimension + 1])
-            };
-            if found != dense {
-                return Err(self.wrong(format!(
-                    "{name}.stride({dimension}) is {found}; it must be {dense}, for the kernel takes {name} without gaps \
-                     there: pass a contiguous copy"
-                )));
-            }
+            dense = extent.saturating_mul(found);
         }
         Ok(())
     }

@@ -178,6 +178,33 @@ fn every_mistake_names_kernel_argument_found_and_expected() {
     );
 }
 
+/// A kernel over rows in groups, which takes its tensors without gaps.
+#[test]
+fn strides_of_one_index_and_of_no_elements_say_nothing() {
+    let grouped = SOFTMAX
+        .replace("\"rows\", \"cols\"]", "\"rows\", \"groups\", \"cols\"]")
+        .replace("x.stride(0)\"}", "cols\"}")
+        .replace(", \"out.stride(0) == x.stride(0)\"", "");
+    let check = |shape: &[i64], strides: &[i64]| {
+        let (x, out) = (tensor(0x1000, shape, strides), tensor(0x9000, shape, &[]));
+        let checked = launch(&grouped, &[Argument::Tensor(x), Argument::Tensor(out)]);
+        checked.map(|(grid, _)| grid).map_err(|said| {
+            let said = said.strip_prefix("softmax(x, out): ").expect("the kernel");
+            said.split(", for").next().expect("a part").to_owned()
+        })
+    };
+    for strides in [[8, 8, 1], [8, 1, 1], [8, 0, 1], [8, 99, 1]] {
+        assert_eq!(check(&[4, 1, 8], &strides), Ok([2, 1, 1]), "{strides:?}");
+    }
+    // Half of each row of a tensor of rows twice as long.
+    let said = "x.stride(0) is 16; it must be 8";
+    assert_eq!(check(&[4, 1, 8], &[16, 16, 1]), Err(said.to_owned()));
+    let said = "x.stride(0) is 16; it must be 32";
+    assert_eq!(check(&[4, 4, 8], &[16, 8, 1]), Err(said.to_owned()));
+    assert_eq!(check(&[0, 4, 8], &[1, 1, 1]), Ok([0, 1, 1]));
+    assert_eq!(check(&[4, 0, 8], &[8, 8, 1]), Ok([2, 1, 1]));
+}
+
 #[test]
 fn tensor_maps_take_any_stride_of_their_rows() {
     let product = |a: Tensor<'_>, alpha: Argument<'_>| {
