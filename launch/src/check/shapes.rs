@@ -20,13 +20,16 @@ impl<'k> Bound<'k, '_> {
             (None, _) => rank <= MOST_RANK,
         };
         if !fits {
-            let wanted = parameter.shape().map_or_else(
-                || "as many as its copies have coordinates".to_owned(),
-                |shape| {
+            let wanted = match (parameter.shape(), &parameter.role) {
+                (Some(shape), _) => {
                     let shape: Vec<String> = shape.iter().map(Expression::to_string).collect();
                     format!("{}: [{}]", shape.len(), shape.join(", "))
-                },
-            );
+                }
+                (None, Role::TensorMap { map, .. }) => {
+                    format!("{}, as its copies have coordinates", map.rank())
+                }
+                (None, _) => format!("{MOST_RANK} at the most"),
+            };
             return Err(self.wrong(format!(
                 "{name} has {rank} dimensions; it must have {wanted}"
             )));

@@ -206,6 +206,23 @@ fn strides_of_one_index_and_of_no_elements_say_nothing() {
 }
 
 #[test]
+fn tensors_without_a_shape_in_the_signature_have_a_rank_too() {
+    let shape = "\"shape\": [\"rows\", \"cols\"]}";
+    let bare = SOFTMAX
+        .replace(shape, "\"shape\": null}")
+        .replace(", \"value\": \"x.stride(0)\"", ", \"value\": \"8\"")
+        .replace(", \"value\": \"rows\"", ", \"value\": \"1\"")
+        .replace(", \"value\": \"cols\"", ", \"value\": \"8\"")
+        .replace("cdiv(rows, 2)", "1")
+        .replace("\"cols <= 4096\", \"out.stride(0) == x.stride(0)\"", "");
+    let x = tensor(0x10000, &[1; 9], &[]);
+    let arguments = [x, tensor(0x20000, &[8], &[])].map(Argument::Tensor);
+    let error = launch(&bare, &arguments).unwrap_err();
+    let said = "softmax(x, out): x has 9 dimensions; it must have 8 at the most";
+    assert_eq!(error, said);
+}
+
+#[test]
 fn tensor_maps_take_any_stride_of_their_rows() {
     let product = |a: Tensor<'_>, alpha: Argument<'_>| {
         let b = tensor(0x2000, &[512, 72], &[]);
