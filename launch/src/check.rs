@@ -230,6 +230,10 @@ impl<'k, 'a> Bound<'k, 'a> {
         }
         let (name, divisor) = (&parameter.name, parameter.divisor);
         let found = match parameter.role {
+            Role::Scalar {
+                data_type: DataType::U64,
+                ..
+            } => format!("is {value}; it must be"),
             Role::Scalar { .. } => format!("is {}; it must be", value as i64),
             _ => format!("is at address {value:#x}; it must be at"),
         };
@@ -280,7 +284,7 @@ impl<'k, 'a> Bound<'k, 'a> {
     fn value(&self, rule: &Rule, expression: &Expression) -> Result<i64, Error> {
         rule.evaluate(&|leaf| self.leaf(leaf)).ok_or_else(|| {
             self.wrong(format!(
-                "`{expression}` has no value of 64 bits for these arguments"
+                "`{expression}` has no value of 64 bits, one of them the sign, for these arguments"
             ))
         })
     }
@@ -296,7 +300,7 @@ impl<'k, 'a> Bound<'k, 'a> {
             Rule::Extent(argument, at) => tensor(argument)?.shape.get(at).copied(),
             Rule::Stride(argument, at) => Some(tensor(argument)?.stride(at)),
             Rule::Argument(argument) => match self.arguments[argument] {
-                Argument::Scalar(data_type, bits) => Some(signed(data_type, bits)),
+                Argument::Scalar(data_type, bits) => signed(data_type, bits),
                 Argument::Tensor(_) => None,
             },
             Rule::Number(_) | Rule::Pair(..) => None,
@@ -467,11 +471,12 @@ fn strides_of(tensor: &Tensor<'_>) -> [i64; MOST_RANK] {
     })
 }
 
-/// The bits of a number as one of 64 bits.
-fn signed(data_type: DataType, bits: u64) -> i64 {
+/// The bits of a number as one of 64 bits; none where it has a bit more, which is not a sign.
+fn signed(data_type: DataType, bits: u64) -> Option<i64> {
     let unused = 64 - 8 * data_type.bytes();
     match data_type {
-        DataType::I8 | DataType::I16 | DataType::I32 => ((bits << unused) as i64) >> unused,
-        _ => bits as i64,
+        DataType::I8 | DataType::I16 | DataType::I32 => Some(((bits << unused) as i64) >> unused),
+        DataType::U64 => i64::try_from(bits).ok(),
+        _ => Some(bits as i64),
     }
 }

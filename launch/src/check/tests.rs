@@ -205,6 +205,42 @@ fn strides_of_one_index_and_of_no_elements_say_nothing() {
     assert_eq!(check(&[4, 0, 8], &[8, 8, 1]), Ok([2, 1, 1]));
 }
 
+/// As one with a sign it would be below every limit.
+#[test]
+fn a_number_of_64_bits_without_a_sign_is_not_negative() {
+    let most = r#""parameters": [
+        {"name": "most", "kind": "scalar", "type": "u64", "offset_bytes": 32, "size_bytes": 8, "divisor": 8, "readonly": false, "written": false},"#;
+    let limited = SOFTMAX
+        .replace("\"parameters\": [", most)
+        .replace("\"parameter_bytes\": 32", "\"parameter_bytes\": 40")
+        .replace("\"cols <= 4096\"", "\"most <= 4096\"");
+    let shape = [8, 4096];
+    let check = |most: u64| {
+        let (x, out) = (tensor(0x10000, &shape, &[]), tensor(0x90000, &shape, &[]));
+        let arguments = [
+            Argument::scalar(most),
+            Argument::Tensor(x),
+            Argument::Tensor(out),
+        ];
+        launch(&limited, &arguments).map(|(grid, _)| grid)
+    };
+    assert_eq!(check(4096), Ok([4, 1, 1]));
+    for (most, said) in [
+        (4104, "most is 4104; it must be at most 4096"),
+        (
+            1 << 63,
+            "`most` has no value of 64 bits, one of them the sign",
+        ),
+        (
+            u64::MAX,
+            "most is 18446744073709551615; it must be a multiple of 8",
+        ),
+    ] {
+        let error = check(most).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
 #[test]
 fn tensors_without_a_shape_in_the_signature_have_a_rank_too() {
     let shape = "\"shape\": [\"rows\", \"cols\"]}";

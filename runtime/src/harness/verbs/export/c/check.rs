@@ -140,9 +140,13 @@ pub(super) fn check_parameter(text: &mut String, parameter: &Parameter) {
         );
     }
     if divisor > 1 && data_type.is_integer() {
+        let (place, cast) = match data_type {
+            DataType::U64 => ("%llu", "unsigned long long"),
+            _ => ("%lld", "long long"),
+        };
         let _ = writeln!(
             text,
-            "  if ({value} % {divisor}) return tk_fail(&kernel, TK_ERROR_VALUE, \"{name} is %lld; it must be a multiple of {divisor}\", (long long){value});"
+            "  if ({value} % {divisor}) return tk_fail(&kernel, TK_ERROR_VALUE, \"{name} is {place}; it must be a multiple of {divisor}\", ({cast}){value});"
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use launch::{Expression, Map, Operator, Part, Role};
+use launch::{DataType, Expression, Map, Operator, Part, Role};
 
 use super::{Tensor, Unit, c_name, c_type};
 
@@ -136,7 +136,7 @@ impl Unit<'_> {
             Expression::Name(name) if self.manifest.sizes().contains(&name.as_str()) => {
                 format!("s_{name}")
             }
-            Expression::Name(name) => format!("(int64_t)args->{}", c_name(name)),
+            Expression::Name(name) => self.argument(name),
             Expression::Pair(operator, pair) => {
                 let [a, b] = &**pair;
                 let function = match operator {
@@ -156,6 +156,17 @@ impl Unit<'_> {
 }
 
 impl Unit<'_> {
+    /// A number that the caller passes, as one with a sign.
+    fn argument(&self, name: &str) -> String {
+        let field = format!("args->{}", c_name(name));
+        let mut parameters = self.manifest.parameters.iter();
+        let found = parameters.find(|parameter| parameter.name == name);
+        match found.map(|parameter| parameter.role.data_type()) {
+            Some(DataType::U64) => format!("tk_unsigned(&bad, {field})"),
+            _ => format!("(int64_t){field}"),
+        }
+    }
+
     /// Has the driver make a tensor's map.
     fn map(&self, text: &mut String, tensor: &Tensor<'_>) {
         let Role::TensorMap { map, .. } = &tensor.parameter.role else {

@@ -420,3 +420,9 @@ int64_t tk_cdiv(int *bad, int64_t a, int64_t b) {
 
 int64_t tk_min(int *bad, int64_t a, int64_t b) { (void)bad; return a < b ? a : b; }
 int64_t tk_max(int *bad, int64_t a, int64_t b) { (void)bad; return a > b ? a : b; }
+
+/* Beyond 63 bits a cast would make it negative. */
+int64_t tk_unsigned(int *bad, uint64_t a) {
+  if (a > INT64_MAX) { *bad = 1; return 0; }
+  return (int64_t)a;
+}

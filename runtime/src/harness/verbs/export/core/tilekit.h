@@ -92,6 +92,7 @@ int64_t tk_rem(int *bad, int64_t a, int64_t b);
 int64_t tk_cdiv(int *bad, int64_t a, int64_t b);
 int64_t tk_min(int *bad, int64_t a, int64_t b);
 int64_t tk_max(int *bad, int64_t a, int64_t b);
+int64_t tk_unsigned(int *bad, uint64_t a);
 
 #ifdef __cplusplus
 }
