@@ -316,9 +316,24 @@ impl Manifest {
         }
     }
 
+    /// What follows from shapes is a whole number, or a float that holds most of them.
+    fn check_derived(&self) -> Result<(), String> {
+        let is_number =
+            |kind: DataType| kind.is_integer() || matches!(kind, DataType::F32 | DataType::F64);
+        let mut derived = self.parameters.iter().filter(|p| p.is_derived());
+        match derived.find(|parameter| !is_number(parameter.role.data_type())) {
+            Some(Parameter { name, role, .. }) => Err(format!(
+                "`{name}` follows from the tensors and is of type {}; it must be an integer, f32 or f64, which the kernel can convert",
+                role.data_type()
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Every name stands for something, and every parameter lies in the block.
     fn check(&self) -> Result<(), String> {
         self.check_counts()?;
+        self.check_derived()?;
         let mut wrong = None;
         let sizes = self.sizes();
         self.for_each_leaf(&mut |leaf| {

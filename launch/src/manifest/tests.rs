@@ -87,6 +87,11 @@ fn mistakes_name_the_field() {
             "it must be pointer, tensor_map or scalar",
         ),
         (
+            "\"name\": \"cols\", \"kind\": \"scalar\", \"type\": \"i32\"",
+            "\"name\": \"cols\", \"kind\": \"scalar\", \"type\": \"bf16\"",
+            "`cols` follows from the tensors and is of type bf16; it must be an integer, f32 or f64",
+        ),
+        (
             "\"parameter_bytes\": 32",
             "\"parameter_bytes\": 30",
             "of a block of 30 bytes",
