@@ -157,6 +157,9 @@ int main(int count, char **arguments) {
   if (count == 2 && arguments[1][0] == 't') return taps();
   if (count == 2 && arguments[1][0] == 'c') {
     if (tk_copied_128_load(&copied, 0)) return printf("%s\n", tk_error_text()), 1;
+    matrices.out_stride_0 = TK_STRIDE_ZERO;
+    if (tk_copied_128_launch(&copied, &matrices, (void *)0xab)) printf("%s\n", tk_error_text());
+    matrices.out_stride_0 = 0;
     if (tk_copied_128_launch(&copied, &matrices, (void *)0xab)) return printf("%s\n", tk_error_text()), 1;
     matrices.x_stride_0 = TK_STRIDE_ZERO;
     if (tk_copied_128_launch(&copied, &matrices, (void *)0xab)) return printf("%s\n", tk_error_text()), 1;
@@ -214,6 +217,8 @@ fn exported_c_compiles_as_c99_and_launches() {
     );
     let shared_bytes = shared_bytes(&package.read("out/copied_128.json"));
     let repeated = copied_launch(shared_bytes, [0, 256]);
+    let refused = "copied(x, out): out has elements in the same place: its stride along dimension 0 is 0, and the dimensions of smaller strides";
+    assert!(said.contains(refused), "{said}");
     assert_eq!(
         launches,
         [copied_launch(shared_bytes, [256; 2]), repeated],

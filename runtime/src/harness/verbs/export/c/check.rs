@@ -27,6 +27,9 @@ impl Unit<'_> {
             }
         }
         let _ = writeln!(text, "  {NO_VALUE}");
+        for tensor in &self.tensors {
+            self.check_places(text, tensor);
+        }
         for parameter in &self.manifest.parameters {
             check_parameter(text, parameter);
         }
@@ -34,6 +37,25 @@ impl Unit<'_> {
             self.check_condition(text, condition);
         }
         self.check_apart(text);
+    }
+
+    /// What is written, in strides that the caller says, has no two elements in one place.
+    fn check_places(&self, text: &mut String, tensor: &Tensor<'_>) {
+        let (name, rank) = (&tensor.parameter.name, tensor.extents.len());
+        if !tensor.parameter.is_written || !(0..rank).any(|at| self.is_free(tensor, at)) {
+            return;
+        }
+        let all = |what: &str| {
+            let all = (0..rank).map(|at| format!("{name}_{what}_{at}"));
+            all.collect::<Vec<_>>().join(", ")
+        };
+        let _ = writeln!(
+            text,
+            "  {{\n    const int64_t shape[] = {{{}}}, strides[] = {{{}}};\n    code = tk_check_places(&kernel, \"{name}\", {rank}, shape, \
+             strides);\n    if (code) return code;\n  }}",
+            all("shape"),
+            all("stride"),
+        );
     }
 
     pub(super) fn check_condition(&self, text: &mut String, condition: &Condition) {

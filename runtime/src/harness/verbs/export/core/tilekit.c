@@ -284,6 +284,28 @@ int tk_launch(const tk_module *module, const tk_kernel *kernel, const int64_t gr
   return code;
 }
 
+/* What is written has no two elements in one place: programs would write it at the same time. Dimensions that interleave count as such. */
+int tk_check_places(const tk_kernel *kernel, const char *name, uint32_t rank, const int64_t *shape, const int64_t *strides) {
+  uint32_t at, taken = 0;
+  int64_t width = 1;
+  int bad = 0;
+  for (at = 0; at < rank; at++)
+    if (!shape[at]) return 0;
+  for (;;) {
+    uint32_t least = rank;
+    for (at = 0; at < rank; at++)
+      if (shape[at] > 1 && !(taken >> at & 1) && (least == rank || strides[at] < strides[least])) least = at;
+    if (least == rank) return 0;
+    if (strides[least] < width)
+      return tk_fail(kernel, TK_ERROR_VALUE, "%s has elements in the same place: its stride along dimension %u is %lld, and the dimensions of "
+                     "smaller strides reach over %lld elements; the kernel writes them: pass a tensor without gaps", name, least,
+                     (long long)strides[least], (long long)width);
+    taken |= UINT32_C(1) << least;
+    width = tk_add(&bad, width, tk_mul(&bad, shape[least] - 1, strides[least]));
+    if (bad) width = INT64_MAX;
+  }
+}
+
 /* A limit for people: a large power of two as such, 2^40. */
 static const char *limit_text(uint64_t number, char text[24]) {
   int log = 0;

@@ -81,6 +81,7 @@ int tk_load(tk_module *module, const tk_kernel *kernel, int device);
 int tk_unload(tk_module *module, const tk_kernel *kernel);
 int tk_launch(const tk_module *module, const tk_kernel *kernel, const int64_t grid[3], void *stream, int overlaps_previous, void **parameters);
 int tk_tensor_map(const tk_module *module, const tk_kernel *kernel, const tk_tensor *tensor, uint64_t map[TK_MAP_BYTES / 8]);
+int tk_check_places(const tk_kernel *kernel, const char *name, uint32_t rank, const int64_t *shape, const int64_t *strides);
 int tk_fail(const tk_kernel *kernel, int code, const char *format, ...);
 
 /* Arithmetic that sets `*bad` where a result has more than 64 bits or is not defined. */
