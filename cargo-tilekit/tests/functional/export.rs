@@ -341,6 +341,73 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
+/// Kernels that are called as files and targets of packages are, one of which promises a number without a sign.
+const NAMED_AS_FILES: &str = r"
+use ::tilekit::prelude::*;
+
+#[kernel(warps = 1, signature(x: [n], grid = 1, requires(most <= 100)))]
+pub fn core(x: Ptr<f32>, most: u64) {
+    x.at(0).store(most.cast::<f32>());
+}
+
+#[kernel(warps = 1)]
+pub fn tilekit(x: Ptr<f32>) {
+    x.at(0).store(1.0);
+}
+
+#[kernel(warps = 1)]
+pub fn lib(x: Ptr<f32>) {
+    x.at(0).store(1.0);
+}
+
+#[kernel(warps = 1)]
+pub fn main(x: Ptr<f32>) {
+    x.at(0).store(1.0);
+}
+";
+
+/// A program in C that launches `core` with a number that is negative as one with a sign.
+const CORE: &str = r#"
+#include "core_.h"
+#include "lib.h"
+#include "main.h"
+#include "tilekit_.h"
+#include <stdio.h>
+
+int main(void) {
+  tk_core__module module;
+  tk_core__args args = {0};
+  if (tk_core__load(&module, 0)) return printf("%s\n", tk_error_text()), 1;
+  args.x = 0x10000, args.n = 1, args.most = 100;
+  if (tk_core__launch(&module, &args, (void *)0xab)) printf("%s\n", tk_error_text());
+  args.most = UINT64_MAX;
+  if (tk_core__launch(&module, &args, (void *)0xab)) printf("%s\n", tk_error_text());
+  return tk_core__unload(&module);
+}
+"#;
+
+#[test]
+fn kernels_named_as_files_of_a_package_are_apart_from_them() {
+    let package = Package::new("exported-names", NAMED_AS_FILES);
+    package.write("out/program.c", CORE);
+    export(&package, "--to c --out out").ends_with(0);
+    let out = package.root().join("out");
+    let sources = "program.c core_.c lib.c main.c tilekit_.c tilekit.c -ldl -o program";
+    compile(&out, &sources.split(' ').collect::<Vec<_>>());
+    let (launches, said) = launched(Command::new(out.join("program")), &out, "8,8");
+    assert_eq!(launches.len(), 1, "{said}");
+    let refused = "core(x, most): a rule of the signature has no value of 64 bits";
+    assert!(said.starts_with(refused), "{said}");
+
+    export(&package, "--to rust --out exported").ends_with(0);
+    let launch = Path::new(env!("CARGO_MANIFEST_DIR")).join("../launch");
+    let here = format!("tilekit-launch = {{ path = \"{}\" }}", launch.display());
+    package.edit("exported/Cargo.toml", "tilekit-launch = \"0.1.0\"", &here);
+    package
+        .cargo("check --offline --manifest-path exported/Cargo.toml")
+        .ends_with(0);
+}
+
 /// Kernels whose signatures do not say what their tensor maps are.
 const UNSAID: &str = r"
 #[kernel(warps = 1)]

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use launch::{DataType, Expression, Limits, Manifest, Parameter, Role};
 
 use super::exported::{Exported, File};
-use super::names::plain;
+use super::names::{apart_from, plain};
 
 pub(super) fn files(kernels: &[Exported]) -> Vec<File> {
     let mut files = vec![
@@ -32,7 +32,7 @@ pub(super) fn files(kernels: &[Exported]) -> Vec<File> {
         ..
     } in kernels
     {
-        let (name, unit) = (&manifest.name, Unit::new(manifest));
+        let (name, unit) = (name_of(manifest), Unit::new(manifest));
         files.push((format!("{name}.h"), unit.header().into_bytes()));
         files.push((format!("{name}.c"), unit.source(cubin).into_bytes()));
         files.push((format!("{name}.json"), text.clone().into_bytes()));
@@ -52,7 +52,7 @@ fn cmake(kernels: &[Exported]) -> String {
         env!("CARGO_PKG_VERSION")
     );
     for kernel in kernels {
-        let name = &kernel.manifest.name;
+        let name = name_of(&kernel.manifest);
         let _ = write!(
             text,
             "if(NOT TARGET tilekit::{name})\n  add_library(tilekit_{name} STATIC \"${{CMAKE_CURRENT_LIST_DIR}}/{name}.c\")\n  \
@@ -69,6 +69,11 @@ fn cmake(kernels: &[Exported]) -> String {
         );
     }
     text
+}
+
+/// The name of a kernel's files, functions and target, which are not those of what all kernels share.
+fn name_of(manifest: &Manifest) -> String {
+    apart_from(&["tilekit", "core"], &manifest.name)
 }
 
 /// A dimension of a tensor.
@@ -175,13 +180,13 @@ impl<'m> Unit<'m> {
 
     fn header(&self) -> String {
         let Manifest {
-            name,
             kernel,
             tilekit,
             ptxas,
             requires,
             ..
         } = self.manifest;
+        let name = name_of(self.manifest);
         let guard = format!("TILEKIT_{}_H", name.to_uppercase());
         let mut text = format!(
             "/* `{kernel}`, by TileKit {tilekit} and ptxas {ptxas}.\n * Functions return 0, a CUresult, or a negative code of \
@@ -210,19 +215,19 @@ impl<'m> Unit<'m> {
 
     fn source(&self, cubin: &[u8]) -> String {
         let Manifest {
-            name,
             kernel,
             entry,
             arch,
             cluster: [x, y, z],
             ..
         } = self.manifest;
+        let name = name_of(self.manifest);
         let (major, minor) = self.manifest.capability;
         let mut text = format!(
             "/* `{kernel}`: see {name}.h. */\n#include \"{name}.h\"\n\n#include <stddef.h>\n#include <string.h>\n\n"
         );
         let symbol = if is_large(cubin) {
-            text.push_str(&included(name));
+            text.push_str(&included(&name));
             format!("tk_{name}_cubin")
         } else {
             text.push_str(&listed(cubin));

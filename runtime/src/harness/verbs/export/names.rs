@@ -110,6 +110,12 @@ pub(super) fn plain(name: &str, taken: &[&str]) -> String {
     }
 }
 
+/// The name, with `_` behind it where a file, module or target of the package has it.
+pub(super) fn apart_from(taken: &[&str], name: &str) -> String {
+    let behind = if taken.contains(&name) { "_" } else { "" };
+    format!("{name}{behind}")
+}
+
 /// Words of Python.
 const PYTHON: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",

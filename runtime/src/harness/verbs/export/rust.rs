@@ -5,7 +5,7 @@ use std::fmt::Write;
 use launch::{DataType, Manifest, Parameter, Role};
 
 use super::exported::{Exported, File};
-use super::names::plain;
+use super::names::{apart_from, plain};
 
 pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
     let version = env!("CARGO_PKG_VERSION");
@@ -19,7 +19,7 @@ pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
     );
     let mut files = vec![("Cargo.toml".to_owned(), cargo.into_bytes())];
     for kernel in kernels {
-        let name = &kernel.manifest.name;
+        let name = module_of(&kernel.manifest);
         let _ = writeln!(library, "pub mod {name};");
         files.push((
             format!("src/{name}.rs"),
@@ -44,20 +44,25 @@ fn warm(kernels: &[Exported]) -> String {
         let _ = writeln!(
             text,
             "    {}::PROGRAM.warm(context)?;",
-            kernel.manifest.name
+            module_of(&kernel.manifest)
         );
     }
     text + "    Ok(())\n}\n"
 }
 
+/// The name of a kernel's module, whose file is neither that of the library nor one of a program.
+fn module_of(manifest: &Manifest) -> String {
+    apart_from(&["lib", "main", "tilekit_launch"], &manifest.name)
+}
+
 fn module(manifest: &Manifest) -> String {
     let Manifest {
-        name,
         kernel,
         tilekit,
         ptxas,
         ..
     } = manifest;
+    let name = module_of(manifest);
     let mut text = format!(
         "//! `{kernel}`, by TileKit {tilekit} and ptxas {ptxas}.\n\nuse tilekit_launch::{{Aligned, Argument, Error, Program, \
          Queue}};\n\nstatic CODE: &Aligned<[u8]> = &Aligned(*include_bytes!(\"{name}.cubin\"));\n\n/// The kernel, for \
