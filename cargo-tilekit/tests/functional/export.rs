@@ -408,7 +408,7 @@ fn kernels_named_as_files_of_a_package_are_apart_from_them() {
         .ends_with(0);
 }
 
-/// Kernels whose signatures do not say what their tensor maps are.
+/// Kernels whose signatures do not say what their tensor maps are, and one that is called as a variant of another is.
 const UNSAID: &str = r"
 #[kernel(warps = 1)]
 pub fn pixels(#[im2col(4, [8, 4], Nvmma::PLAIN)] x: TensorMap<i32>) {
@@ -418,6 +418,11 @@ pub fn pixels(#[im2col(4, [8, 4], Nvmma::PLAIN)] x: TensorMap<i32>) {
 #[kernel(warps = 1, signature(x: [m, n, k], grid = 1, window(x, [0], [0])))]
 pub fn boxes(#[block([8, 8, 4], Nvmma::new(0, 32).with_rank(3))] x: TensorMap<i32>) {
     let _ = x;
+}
+
+#[kernel(warps = 1)]
+pub fn scale_256(x: Ptr<f32>) {
+    x.at(0).store(1.0);
 }
 ";
 
@@ -437,6 +442,12 @@ fn what_cannot_be_exported_is_said() {
     export(&package, "--to c boxes").ends_with(1).says(&[
         "`boxes` cannot be exported: the signature gives `x` a window, which only a tensor map of pixels (`#[im2col]`) has",
     ]);
+    export(&package, "--to c scale scale_256")
+        .ends_with(1)
+        .says(&[
+            "`scale<256>` and `scale_256` would both be exported as `scale_256`",
+            "export them to two folders",
+        ]);
     package.write("taken", "a file");
     let said = export(&package, "scale --to c --out taken");
     assert_ne!(said.code, Some(0));

@@ -10,6 +10,7 @@ mod python_autograd;
 mod rust;
 mod table;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use launch::Manifest;
@@ -70,6 +71,9 @@ pub(in crate::harness) fn export(
             Err(exit) => verdict.note(exit),
         }
     }
+    if let Some(remark) = named_alike(&kernels) {
+        verdict.note(context.speaker.failure(&remark));
+    }
     for kernel in &kernels {
         let name = kernel.backward.as_deref();
         let checked = name.map_or(Ok(()), |name| {
@@ -92,6 +96,17 @@ pub(in crate::harness) fn export(
         }
     }
     Ok(verdict.exit())
+}
+
+/// Names of two kernels that are one in an export, where the second would take the place of the first.
+fn named_alike(kernels: &[Exported]) -> Option<Remark> {
+    let mut seen = BTreeMap::new();
+    kernels.iter().find_map(|kernel| {
+        let Manifest { name, kernel, .. } = &kernel.manifest;
+        let other = seen.insert(name, kernel)?;
+        let what = format!("`{other}` and `{kernel}` would both be exported as `{name}`");
+        Some(Remark::error(what).with_help("rename one of them, or export them to two folders"))
+    })
 }
 
 /// The name of a variant in an export.
