@@ -408,6 +408,30 @@ fn kernels_named_as_files_of_a_package_are_apart_from_them() {
         .ends_with(0);
 }
 
+#[test]
+fn files_that_no_export_wrote_stay() {
+    let package = kernels("exported-onto-files");
+    let before = files(package.root());
+    for (language, file) in [("rust", "Cargo.toml"), ("python", "Cargo.toml")] {
+        export(&package, &format!("--to {language} --out . scale"))
+            .ends_with(2)
+            .says(&[file, "is there, and no export wrote it", "--out"]);
+    }
+    package.write("out/scale_256.c", "mine");
+    export(&package, "--to c --out out scale")
+        .ends_with(2)
+        .says(&["out/scale_256.c is there, and no export wrote it"]);
+    assert_eq!(package.read("out/scale_256.c"), "mine");
+    let kept = ["Cargo.toml", "src/lib.rs"];
+    for (path, bytes) in before.iter().filter(|(path, _)| kept.contains(&&**path)) {
+        assert_eq!(package.read(path).as_bytes(), bytes, "{path}");
+    }
+    // An export's own files are written anew.
+    for _ in 0..2 {
+        export(&package, "--to c --out again scale").ends_with(0);
+    }
+}
+
 /// Kernels whose signatures do not say what their tensor maps are, and one that is called as a variant of another is.
 const UNSAID: &str = r"
 #[kernel(warps = 1)]

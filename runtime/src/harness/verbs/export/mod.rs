@@ -11,14 +11,15 @@ mod rust;
 mod table;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use launch::Manifest;
 use serde_json::json;
 
-use exported::Exported;
+use exported::{Exported, File};
 
 use super::check_variant;
+use crate::harness::Exit;
 use crate::harness::artifact::FileNames;
 use crate::harness::catalog::{KernelItem, Variant};
 use crate::harness::context::{Context, Done};
@@ -90,12 +91,42 @@ pub(in crate::harness) fn export(
         Language::Python => python::files(&context.place.name, &kernels),
     };
     // A package with some of what was asked for would be mistaken for the whole.
-    if verdict.exit() == crate::harness::Exit::Success {
-        for (path, content) in files {
-            write(context, &folder.join(path), &content)?;
-        }
+    if verdict.exit() == Exit::Success {
+        write_package(context, folder, files, to)?;
     }
     Ok(verdict.exit())
+}
+
+/// Writes all files of a package, that first by which the next export knows the folder.
+fn write_package(context: &Context, folder: &Path, mut files: Vec<File>, to: Language) -> Done<()> {
+    let mark = match to {
+        Language::C => "tilekitConfig.cmake",
+        Language::Rust | Language::Python => "Cargo.toml",
+    };
+    if let Some(path) = not_exported(folder, &files, mark) {
+        let what = format!("{} is there, and no export wrote it", path.display());
+        let remark = Remark::error(what)
+            .with_note("it would be overwritten; nothing was written")
+            .with_help("name another folder with --out, or move the file away");
+        context.speaker.failure(&remark);
+        return Err(Exit::Usage);
+    }
+    files.sort_by_key(|(path, _)| path != mark);
+    for (path, content) in files {
+        write(context, &folder.join(path), &content)?;
+    }
+    Ok(())
+}
+
+/// A file that would be overwritten, in a folder that is no export's.
+fn not_exported(folder: &Path, files: &[File], mark: &str) -> Option<PathBuf> {
+    let begin = b"# Written by `cargo tilekit export --to ";
+    let marked = std::fs::read(folder.join(mark));
+    if marked.is_ok_and(|text| text.starts_with(begin)) {
+        return None;
+    }
+    let mut paths = files.iter().map(|(path, _)| folder.join(path));
+    paths.find(|path| path.symlink_metadata().is_ok())
 }
 
 /// Names of two kernels that are one in an export, where the second would take the place of the first.
