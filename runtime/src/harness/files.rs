@@ -6,21 +6,40 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Writes `content` to `path` by way of a temporary file beside it, so that a reader never sees half of it and an
-/// interrupted write leaves the old file.
+/// interrupted write leaves the old file. Behind a link the file is written that it leads to. A device and a pipe are written to: a file
+/// in the place of `/dev/null` would be everybody's loss.
 ///
 /// # Errors
-/// The path, and what the operating system says.
+/// The path, and what is there or what the operating system says.
 pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let with_path = |error: io::Error| failed(path, "written", &error);
-    let folder = path.parent().expect("a file is in a folder");
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let found = fs::metadata(&target);
+    let kind = found.as_ref().ok().map(fs::Metadata::file_type);
+    if let Some(kind) = kind.filter(|kind| !kind.is_file()) {
+        return write_to(&target, kind, content).map_err(with_path);
+    }
+    let folder = target.parent().expect("a file is in a folder");
     fs::create_dir_all(folder).map_err(with_path)?;
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(with_path)?;
     file.write_all(content).map_err(with_path)?;
-    let mode = fs::metadata(path).map(|found| found.permissions());
-    file.persist(path).map_err(|error| with_path(error.error))?;
+    file.persist(&target)
+        .map_err(|error| with_path(error.error))?;
     // A temporary file is its owner's only; what stands there afterwards is an ordinary file.
-    let permissions = mode.unwrap_or_else(|_| ordinary());
-    fs::set_permissions(path, permissions).map_err(with_path)
+    let permissions = found.map_or_else(|_| ordinary(), |found| found.permissions());
+    fs::set_permissions(&target, permissions).map_err(with_path)
+}
+
+/// Writes to what is no regular file.
+fn write_to(path: &Path, kind: FileType, content: &[u8]) -> io::Result<()> {
+    if kind.is_char_device() || kind.is_fifo() {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        return file.write_all(content);
+    }
+    let found = kind_of(kind).unwrap_or("something else");
+    Err(io::Error::other(format!(
+        "found {found}, expected a regular file"
+    )))
 }
 
 /// The room that is tried before a file is appended to, bytes: more than the figures of one case take.
@@ -124,6 +143,43 @@ mod tests {
                 .count(),
             1
         );
+    }
+
+    #[test]
+    fn a_link_stays_one_and_the_file_behind_it_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "one").expect("written");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        write_whole(&link, b"two").expect("written");
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&file).expect("read"), b"two");
+    }
+
+    /// The administrator may rename a file over `/dev/null`.
+    #[test]
+    fn no_file_takes_the_place_of_a_device_a_pipe_or_a_socket() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (null, full) = (folder.path().join("null"), folder.path().join("full"));
+        std::os::unix::fs::symlink("/dev/null", &null).expect("a link");
+        std::os::unix::fs::symlink("/dev/full", &full).expect("a link");
+        write_whole(&null, b"one").expect("written");
+        let error = write_whole(&full, b"one").expect_err("the device is full");
+        assert!(
+            error
+                .to_string()
+                .contains("full cannot be written: No space"),
+            "{error}"
+        );
+        for device in [&null, &full] {
+            let kind = fs::metadata(device).expect("it is there").file_type();
+            assert!(device.is_symlink() && kind.is_char_device());
+        }
+        let socket = folder.path().join("socket");
+        let _listener = UnixListener::bind(&socket).expect("a socket");
+        let error = write_whole(&socket, b"one").expect_err("a socket");
+        let expected = "socket cannot be written: found a socket, expected a regular file";
+        assert!(error.to_string().ends_with(expected), "{error}");
     }
 
     #[test]
