@@ -59,6 +59,12 @@ fn a_name_that_nothing_has_is_an_error_that_offers_others() {
         .tilekit("run skale")
         .ends_with(4)
         .says(&["nothing is called `skale`", "perhaps scale"]);
+    // Beside a name that something has, too.
+    for verb in ["list", "check", "run --device emulator", "export --to c"] {
+        let said = package.tilekit(&format!("{verb} scale skale")).ends_with(4);
+        assert_eq!(said.stdout, "", "{verb}");
+        said.says(&["nothing is called `skale`", "perhaps scale"]);
+    }
 }
 
 /// It was said that nothing is called so, and that perhaps it was meant.

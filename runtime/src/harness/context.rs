@@ -10,7 +10,7 @@ use super::replaced::Replaced;
 use super::request::{
     ColorChoice, DeviceChoice, OutputOptions, PROTOCOL, PackagePlace, Request, SizeOverride, Verb,
 };
-use super::select::{Selection, near};
+use super::select::{Selection, near, unknown_names};
 use super::speak::Speaker;
 use super::{Exit, Harness};
 use crate::case::CaseEntry;
@@ -294,15 +294,21 @@ impl Context {
         Exit::NothingSelected
     }
 
-    /// What was selected, or why that is nothing.
+    /// What was selected, or why that is nothing, or a name among others that nothing has: what it stands for would be left out in silence.
     pub(super) fn expect_some<T>(
         &self,
         found: Vec<T>,
         filters: &[String],
         catalog: &Catalog,
     ) -> Done<Vec<T>> {
+        let unknown;
+        let mut filters = filters;
         if !found.is_empty() {
-            return Ok(found);
+            unknown = unknown_names(filters, catalog);
+            if unknown.is_empty() {
+                return Ok(found);
+            }
+            filters = &unknown;
         }
         let remark = if filters.is_empty() {
             Remark::error(

@@ -107,6 +107,20 @@ fn names(catalog: &Catalog) -> Vec<String> {
     kernels.chain(variants).chain(cases).collect()
 }
 
+/// The filters that are part of no name.
+pub(super) fn unknown_names(filters: &[String], catalog: &Catalog) -> Vec<String> {
+    let is_unknown = |filter: &&String| {
+        let only = Selection::new(std::slice::from_ref(*filter), catalog);
+        let mut runs = catalog
+            .cases
+            .iter()
+            .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
+        !catalog.kernels.iter().any(|kernel| only.kernel(kernel))
+            && !runs.any(|(case, run)| only.run(case, run))
+    };
+    filters.iter().filter(is_unknown).cloned().collect()
+}
+
 /// The names nearest to what was requested and not found.
 pub(super) fn near(filters: &[String], catalog: &Catalog) -> Vec<String> {
     let mut names = names(catalog);
