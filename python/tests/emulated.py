@@ -1,11 +1,13 @@
 """Kernels of an exported package on the emulator, with memory of the CPU lent by DLPack, as NumPy and torch do."""
 
+import contextlib
 import ctypes
+import io
 import struct
 import unittest
 
 import tilekit
-from kernels_to_python_exported import blend_256, copied_128, scale_256, taps_64
+from kernels_to_python_exported import blend_256, copied_128, scale_256, spoken, taps_64
 from producers import CudaArray, Dlpack
 
 HOST, GPU = (1, 0), (2, 0)
@@ -70,6 +72,15 @@ class Emulated(unittest.TestCase):
         x, out = (array(ctypes.c_uint16, [bf16(3.0)] * 300, kind="bf16") for _ in range(2))
         tilekit.emulate(blend_256)(x, out, 0.5, 299, grid=2)
         self.assertEqual(list(out.content), [bf16(1.5)] * 299 + [bf16(3.0)])
+
+    def test_what_a_kernel_prints_is_seen_before_its_fault_too(self):
+        for number in (1, 0):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                if number:
+                    tilekit.emulate(spoken)(number, grid=1)
+                else:
+                    self.check(RuntimeError, "there are some", spoken, number, grid=1)
+            self.assertIn(f"n: {number}", printed.getvalue())
 
     def check(self, error, said, kernel, *arguments, **named):
         with self.assertRaises(error) as raised:

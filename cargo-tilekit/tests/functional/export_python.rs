@@ -10,7 +10,7 @@ use crate::package::{checkout, target};
 use crate::stand_in;
 
 /// Without a signature, so that Python passes numbers and a grid; and it may begin before the launch in front has ended.
-const BLEND: &str = r"
+const BLEND: &str = r#"
 #[kernel(warps = 4, instances(<256>))]
 pub fn blend<const BLOCK: usize>(#[readonly] x: Ptr<bf16>, out: Ptr<bf16>, alpha: f32, n: i32) {
     launch_wait();
@@ -42,7 +42,13 @@ pub fn power_backward<const BLOCK: usize>(slope: Ptr<f32>, dout: Ptr<f32>, dx: P
 pub fn pass(is: Ptr<f32>) {
     is.at(program_id(0)).store(1.0_f32);
 }
-";
+
+#[kernel(warps = 1)]
+pub fn spoken(n: i32) {
+    device_print("n", n);
+    device_assert(n > 0, "there are some");
+}
+"#;
 
 /// A Python that can load the module.
 fn python() -> Option<&'static str> {

@@ -8,7 +8,7 @@ use ptx::Module;
 use tilekit_launch::{Manifest, Table};
 use tilekit_python::pyo3::exceptions::PyRuntimeError;
 use tilekit_python::pyo3::prelude::*;
-use tilekit_python::pyo3::types::PyTuple;
+use tilekit_python::pyo3::types::{PyDict, PyTuple};
 use tilekit_python::{Passed, Place, grid_of, raised};
 
 use memory::Memory;
@@ -38,7 +38,7 @@ impl Emulated {
         Ok(Emulated { table, program })
     }
 
-    /// Runs the kernel with these arguments, which are memory of the CPU, to its end; gives what it printed.
+    /// Runs the kernel with these arguments, which are memory of the CPU, to its end or to a fault; says what it printed until then.
     #[pyo3(signature = (arguments, grid = None, seed = 0))]
     fn run(
         &self,
@@ -46,31 +46,34 @@ impl Emulated {
         arguments: &Bound<'_, PyTuple>,
         grid: Option<&Bound<'_, PyAny>>,
         seed: u64,
-    ) -> PyResult<String> {
+    ) -> PyResult<()> {
         let manifest = self.table.manifest();
         let grid = grid.map(|grid| grid_of(grid, manifest)).transpose()?;
         let passed = Passed::read(manifest, arguments, Place::Host, None)?;
         let arguments = passed.arguments();
-        py.detach(|| self.emulate(grid, &arguments, seed))
+        let emulator = Emulator::with_memory(MEMORY_BYTES);
+        let ended = py.detach(|| self.emulate(&emulator, grid, &arguments, seed));
+        print(py, &emulator.take_output())?;
+        ended
     }
 }
 
 impl Emulated {
     fn emulate(
         &self,
+        emulator: &Emulator,
         grid: Option<[i64; 3]>,
         arguments: &[tilekit_launch::Argument<'_>],
         seed: u64,
-    ) -> PyResult<String> {
+    ) -> PyResult<()> {
         // As many multiprocessors as run CTAs at a time here.
         let cores = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-        let emulator = Emulator::with_memory(MEMORY_BYTES);
         let target = emulator.target();
         // At their own addresses first, for nothing may be copied that is not checked.
         let checked = self.table.pack(cores, grid, arguments, |_| Ok([0; 128]));
         let checked = checked.map_err(|error| raised(&error))?;
         if checked.grid.contains(&0) {
-            return Ok(String::new());
+            return Ok(());
         }
         let written = self
             .table
@@ -86,9 +89,20 @@ impl Emulated {
         let launch = launch_of(manifest, packed.grid, seed);
         let ended = emulator.launch(&self.program, &manifest.entry, &launch, &packed.parameters);
         ended.map_err(|fault| PyRuntimeError::new_err(fault.to_string()))?;
-        memory.copy_back(emulator.memory())?;
-        Ok(emulator.take_output())
+        memory.copy_back(emulator.memory())
     }
+}
+
+/// As Python prints, which a program may have sent elsewhere.
+fn print(py: Python<'_>, text: &str) -> PyResult<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let named = PyDict::new(py);
+    named.set_item("end", "")?;
+    let builtins = py.import("builtins")?;
+    builtins.call_method("print", (text,), Some(&named))?;
+    Ok(())
 }
 
 fn launch_of(manifest: &Manifest, grid: [u32; 3], seed: u64) -> Launch {
