@@ -18,8 +18,11 @@ pub(super) fn explain(arguments: &Explain, terminal: &Terminal) -> Result<Exit> 
         Some(text) => match text.parse::<Code>() {
             Ok(code) => vec![code],
             Err(error) => {
-                let note = ptxas_note(text).ok_or_else(|| unknown(&error))?;
-                terminal.print(&format!("{note}\n"));
+                let (code, said) = ptxas_note(text).ok_or_else(|| unknown(&error))?;
+                terminal.tell(
+                    &format!("{code}: {said}\n"),
+                    || serde_json::json!({ "code": code, "explanation": said }),
+                );
                 return Ok(Exit::Success);
             }
         },
@@ -42,11 +45,11 @@ fn unknown(error: &str) -> Error {
     )
 }
 
-/// A note of ptxas, written `C7510` or `7510`.
-fn ptxas_note(text: &str) -> Option<String> {
+/// A note of ptxas, written `C7510` or `7510`, and what it means.
+fn ptxas_note(text: &str) -> Option<(String, &'static str)> {
     let number = text.trim_start_matches(['C', 'c']).parse().ok()?;
     let code = ptxas::Code(number);
-    Some(format!("{code}: {}", code.explanation()?))
+    Some((code.to_string(), code.explanation()?))
 }
 
 fn json(code: Code) -> String {
@@ -120,7 +123,10 @@ mod tests {
 
     #[test]
     fn notes_of_ptxas_are_explained_too() {
-        assert!(ptxas_note("C7510").is_some_and(|text| text.starts_with("C7510: wgmma")));
+        assert!(
+            ptxas_note("C7510")
+                .is_some_and(|(code, said)| code == "C7510" && said.starts_with("wgmma"))
+        );
         assert_eq!(ptxas_note("C0001"), None);
         assert_eq!(ptxas_note("TK9999"), None);
     }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use protocol::Exit;
 use protocol::Remark;
+use serde_json::json;
 
 use super::manifest::Manifest;
 use crate::cli::{CargoOptions, New};
@@ -78,7 +79,10 @@ fn prepare(metadata: &Metadata, package: &Package, terminal: &Terminal) -> Resul
         )));
     }
     for path in written {
-        terminal.print(&format!("{}\n", path.display()));
+        terminal.tell(
+            &format!("{}\n", path.display()),
+            || json!({ "reason": "tilekit-artifact", "kind": "init", "path": path }),
+        );
     }
     Ok(Exit::Success)
 }

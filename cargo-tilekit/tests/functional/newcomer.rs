@@ -38,6 +38,11 @@ fn init_adds_the_dependency_itself() {
         .tilekit("init")
         .ends_with(0)
         .says(&["has all it needs"]);
+    std::fs::remove_file(package.root().join("tests/tilekit.rs")).expect("it is there");
+    let written = package.tilekit("init --message-format json").ends_with(0);
+    let written = written.objects();
+    let path = written[0]["path"].as_str().expect("a path");
+    assert!(written.len() == 1 && path.ends_with("tests/tilekit.rs"));
 }
 
 /// Cargo warns where an alias has the name of an installed program, and is to refuse it.

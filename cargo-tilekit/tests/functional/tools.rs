@@ -43,6 +43,8 @@ fn codes_are_explained() {
         .tilekit("explain C7510")
         .ends_with(0)
         .prints(&["wgmma"]);
+    let note = package.tilekit("explain C7510 --message-format json");
+    assert_eq!(note.objects()[0]["code"], "C7510");
     package
         .tilekit("explain TK9999")
         .ends_with(2)
