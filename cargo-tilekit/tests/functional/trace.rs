@@ -238,6 +238,11 @@ fn what_cannot_be_traced_is_refused_with_a_help() {
             2,
             "[possible values: first, last]",
         ),
+        (
+            "trace deep --html t.html --perfetto ./t.html",
+            2,
+            "--html and --perfetto both name ",
+        ),
         ("trace nothing", 4, "nothing is called `nothing`"),
         ("trace e --device emulator", 2, "can mean 2 cases"),
         (
