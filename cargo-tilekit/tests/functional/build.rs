@@ -133,6 +133,11 @@ fn a_hand_edit_of_the_ptx_takes_effect_until_it_is_taken_back() {
         .ends_with(4)
         .says(&["the kernels' entries are `scale_256`"]);
     package.tilekit("build --from-ptx nowhere.ptx").ends_with(2);
+    // It never ends.
+    package
+        .tilekit("build --from-ptx /dev/zero")
+        .ends_with(2)
+        .says(&["/dev/zero cannot be read: found a character device, expected a regular file"]);
 }
 
 #[test]

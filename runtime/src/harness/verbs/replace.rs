@@ -1,6 +1,5 @@
 //! `build --from-ptx`, `--from-ir` and `--reset`: kernels edited by hand.
 
-use std::fs;
 use std::path::Path;
 
 use diag::Place;
@@ -10,6 +9,7 @@ use serde_json::json;
 
 use crate::harness::Exit;
 use crate::harness::context::{Context, Done};
+use crate::harness::files::read_regular;
 use crate::harness::replaced::Replaced;
 use crate::harness::request::Replace;
 use crate::kernel::{Compiled, Compiler};
@@ -51,13 +51,18 @@ pub(in crate::harness) fn replace(context: &Context, what: &Replace) -> Done {
 }
 
 fn read(path: &Path, context: &Context) -> Done<String> {
-    fs::read_to_string(path).map_err(|error| {
-        context.speaker.failure(
-            &Remark::error(format!("{} cannot be read: {error}", path.display())).with_help(
-                "name a file that `cargo tilekit build` or `inspect` printed and you edited",
-            ),
-        );
+    let unread = |what: String| {
+        let help = "name a file that `cargo tilekit build` or `inspect` printed and you edited";
+        context
+            .speaker
+            .failure(&Remark::error(what).with_help(help));
         Exit::Usage
+    };
+    let gone = || format!("{} cannot be read: it is gone", path.display());
+    let found = read_regular(path).map_err(|error| unread(error.to_string()))?;
+    String::from_utf8(found.ok_or_else(|| unread(gone()))?).map_err(|error| {
+        let error = error.utf8_error();
+        unread(format!("{} cannot be read: {error}", path.display()))
     })
 }
 
