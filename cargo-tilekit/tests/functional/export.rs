@@ -364,6 +364,11 @@ pub fn lib(x: Ptr<f32>) {
 pub fn main(x: Ptr<f32>) {
     x.at(0).store(1.0);
 }
+
+#[kernel(warps = 1)]
+pub fn r#type(x: Ptr<f32>) {
+    x.at(0).store(1.0);
+}
 ";
 
 /// A program in C that launches `core` with a number that is negative as one with a sign.
@@ -392,7 +397,7 @@ fn kernels_named_as_files_of_a_package_are_apart_from_them() {
     package.write("out/program.c", CORE);
     export(&package, "--to c --out out").ends_with(0);
     let out = package.root().join("out");
-    let sources = "program.c core_.c lib.c main.c tilekit_.c tilekit.c -ldl -o program";
+    let sources = "program.c core_.c lib.c main.c tilekit_.c type.c tilekit.c -ldl -o program";
     compile(&out, &sources.split(' ').collect::<Vec<_>>());
     let (launches, said) = launched(Command::new(out.join("program")), &out, "8,8");
     assert_eq!(launches.len(), 1, "{said}");

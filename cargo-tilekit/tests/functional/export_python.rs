@@ -44,6 +44,11 @@ pub fn pass(is: Ptr<f32>) {
 }
 
 #[kernel(warps = 1)]
+pub fn r#type(x: Ptr<f32>) {
+    x.at(0).store(1.0_f32);
+}
+
+#[kernel(warps = 1)]
 pub fn spoken(n: i32) {
     device_print("n", n);
     device_assert(n > 0, "there are some");

@@ -116,6 +116,15 @@ pub(super) fn apart_from(taken: &[&str], name: &str) -> String {
     format!("{name}{behind}")
 }
 
+/// Words of Rust, of which a kernel has the name as `r#type`.
+pub(super) const RUST: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
+    "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return",
+    "static", "struct", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use",
+    "virtual", "where", "while", "yield",
+];
+
 /// Words of Python.
 const PYTHON: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",

@@ -7,7 +7,7 @@ use launch::{DataType, Manifest, Parameter, Role};
 
 use super::docstring::{argument, docstring};
 use super::exported::{Exported, File};
-use super::names::of_python;
+use super::names::{RUST, of_python};
 use super::python_autograd;
 
 /// Files that are the same in every package.
@@ -91,9 +91,11 @@ fn library(package: &str, kernels: &[Exported]) -> String {
     )
 }
 
-/// The name of a kernel's function, which is none of Python's words, and not that which loads all of them.
+/// The name of a kernel's function, which is none of Python's words and, in the extension module, none of Rust's, and not that which loads
+/// all of them.
 pub(super) fn name_of(manifest: &Manifest) -> String {
-    of_python(&manifest.name, &["warm"])
+    let taken = [RUST, &["warm"]].concat();
+    of_python(&manifest.name, &taken)
 }
 
 /// `__init__.py`

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use launch::{DataType, Manifest, Parameter, Role};
 
 use super::exported::{Exported, File};
-use super::names::{apart_from, plain};
+use super::names::{RUST, apart_from, plain};
 
 pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
     let version = env!("CARGO_PKG_VERSION");
@@ -52,7 +52,8 @@ fn warm(kernels: &[Exported]) -> String {
 
 /// The name of a kernel's module, whose file is neither that of the library nor one of a program.
 fn module_of(manifest: &Manifest) -> String {
-    apart_from(&["lib", "main", "tilekit_launch"], &manifest.name)
+    let taken = [RUST, &["lib", "main", "tilekit_launch"]].concat();
+    apart_from(&taken, &manifest.name)
 }
 
 fn module(manifest: &Manifest) -> String {
