@@ -61,6 +61,9 @@ impl<T: Element> DevMut<'_, T> {
 
 impl<'m, T: Element> DevRef<'m, T> {
     /// A tensor of this shape in it, without gaps.
+    ///
+    /// # Panics
+    /// Beyond 8 dimensions, which no kernel takes.
     pub fn view(self, shape: impl AsRef<[usize]>) -> View<'m, T> {
         View {
             place: Place::dense(self.address, self.elements, shape.as_ref()),
@@ -71,6 +74,9 @@ impl<'m, T: Element> DevRef<'m, T> {
 
 impl<'m, T: Element> DevMut<'m, T> {
     /// A tensor of this shape in it, without gaps.
+    ///
+    /// # Panics
+    /// Beyond 8 dimensions, which no kernel takes.
     pub fn view(self, shape: impl AsRef<[usize]>) -> ViewMut<'m, T> {
         ViewMut {
             place: Place::dense(self.address, self.elements, shape.as_ref()),
