@@ -35,7 +35,7 @@ pub fn rotary<T: Float, const HALF: usize>(
 ) {
     launch_dependents();
     launch_wait();
-    // One dimension of the grid, for the others end at 65535.
+    // One dimension of the grid: the others take fewer programs than there may be tokens.
     let of_token = cdiv(heads, HEADS);
     let token = program_id(0) / of_token;
     let part = program_id(0) - token * of_token;
