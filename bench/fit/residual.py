@@ -1,8 +1,9 @@
 """Fits the network of `kernels/src/products/residual` to times that the survey measured.
 
     cargo build --release -p tilekit-kernels --example plan_inputs
-    python3 bench/fit/residual.py bench/results/survey_h200_plans.jsonl.gz --folds 6     # how it chooses among plans of sizes that it was not fitted to
-    python3 bench/fit/residual.py bench/results/survey_h200_plans.jsonl.gz --write      # kernels/src/products/residual/weights.txt
+    PLANS="bench/results/survey_h200_plans.jsonl.gz bench/results/survey_h200_plans_turns.jsonl.gz"
+    python3 bench/fit/residual.py $PLANS --folds 6     # how it chooses among plans of sizes that it was not fitted to
+    python3 bench/fit/residual.py $PLANS --write       # kernels/src/products/residual/weights.txt
 
 Needs numpy and torch. Each line of a file is a size with the times of several plans (`cargo bench -p tilekit-kernels --bench survey -- --beside 30 --json FILE`). The loss is what a choice loses: the mean over sizes of the logarithm
 of the time of a plan over that of the fastest one, weighted by a softmax of predicted times, and the squared error of the logarithm of the time. Results are the same in each run on one machine.
@@ -21,7 +22,7 @@ import torch
 
 ROOT = pathlib.Path(__file__).parents[2]
 WEIGHTS = ROOT / "kernels/src/products/residual/weights.txt"
-UNITS = [64, 32]
+UNITS = [96, 48]
 # How far inputs count, in standard deviations: as in network.rs.
 FARTHEST = 4.0
 # Of the softmax: plans whose times differ by less are as good as each other.
@@ -40,18 +41,28 @@ def mean_us(contestant):
     return math.sqrt(math.prod(map(statistics.median, modes)))
 
 
+def merged(files):
+    """Times of each size by plan, of all rows of it: those of a later row by what plans take that both have. Rows without such a plan, or with few plans, are left out."""
+    sizes = {}
+    for row in (json.loads(line) for file in files for line in opened(file)):
+        ours = {c["name"]: mean_us(c) for c in row["contestants"] if not c["name"].startswith("cublas")}
+        known = sizes.setdefault(tuple(row["size"]), ours)
+        common = [math.log(known[name] / us) for name, us in ours.items() if name in known]
+        if common:
+            scale = math.exp(statistics.median(common))
+            known.update({name: scale * us for name, us in ours.items() if name not in known})
+    return {size: plans for size, plans in sizes.items() if len(plans) >= 8}
+
+
 class Plans:
     """All plans, those of a size after each other."""
 
     def __init__(self, files):
         self.sizes, names, times, first = [], [], [], []
-        for row in (json.loads(line) for file in files for line in opened(file)):
-            ours = {c["name"]: mean_us(c) for c in row["contestants"] if not c["name"].startswith("cublas")}
-            if len(ours) < 8:
-                continue
+        for size, ours in merged(files).items():
             first.append(len(names))
-            self.sizes.append(tuple(row["size"]))
-            size = " ".join(map(str, row["size"]))
+            self.sizes.append(size)
+            size = " ".join(map(str, size))
             names += [f"{size}|{name}" for name in ours]
             times += ours.values()
         numbers = inputs(names)

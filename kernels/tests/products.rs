@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use tilekit::prelude::*;
+use tilekit_kernels::products::alternating::AlternatingTile;
 use tilekit_kernels::products::instances::{INSTANCES, Instance};
 use tilekit_kernels::products::need::Need;
 use tilekit_kernels::products::{CallPlan, Dispatch, Operand, Options, Products, ResultOf};
@@ -215,7 +216,7 @@ fn clusters_and_turns_take_operands_of_any_lie() {
     let [m, n, k] = [70, 136, 328];
     let along_k = INSTANCES.into_iter().filter_map(|instance| match instance {
         Instance::Cluster(tile) => Some(((0, tile.turned), instance)),
-        Instance::Alternating(tile) if tile.ctas == 1 => Some(((1, tile.turned), instance)),
+        Instance::Alternating(tile) if tile.along == [1, 1] => Some(((1, tile.turned), instance)),
         _ => None,
     });
     // Of each kernel one whose tiles are exchanged, and one whose are not.
@@ -241,6 +242,41 @@ fn clusters_and_turns_take_operands_of_any_lie() {
                 lies
             };
             check::<f16>(&products, &device, [m, n, k], [lies, of_b, Lies::Rows]);
+        }
+    }
+}
+
+/// Widths with one box, with as many as CTAs and with more, and edges within a cluster.
+#[test]
+fn tiles_in_turns_have_any_width_and_any_cluster() {
+    let device = Device::emulator();
+    for (instructions, columns, along) in [
+        (2, 64, [2, 4]),
+        (2, 136, [1, 1]),
+        (2, 184, [1, 2]),
+        (2, 96, [4, 2]),
+        (3, 104, [1, 4]),
+        (3, 120, [1, 2]),
+        (3, 128, [2, 2]),
+        (3, 96, [4, 1]),
+    ] {
+        let tile = AlternatingTile::filled(instructions, columns).by_clusters(along);
+        for tile in [tile, tile.exchanged()] {
+            let [rows, columns] = tile.shape();
+            let extents = [along[0] * rows - 50, along[1] * columns + 8];
+            let [m, n] = if tile.turned {
+                [extents[1], extents[0].next_multiple_of(8)]
+            } else {
+                extents
+            };
+            let instance = Instance::Alternating(tile);
+            let mut dispatch = Dispatch::default();
+            dispatch.set(&Need::of_16_bits([m, n, 328]), instance);
+            let chosen = dispatch.choose(&Need::of_16_bits([m, n, 328])).unwrap();
+            assert_eq!(chosen.plan.instance, instance);
+            let products = Products::with_dispatch(&device, dispatch);
+            let lies = [Lies::Rows, Lies::Columns, Lies::Rows];
+            check::<f16>(&products, &device, [m, n, 328], lies);
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Products with many tiles whose end would show: a persistent kernel in which each of two warpgroups has a tile of its own. They take turns at the tensor cores, so that one multiplies all steps of its tile
 //! while the other stores. Tiles may be exchanged, so that their columns, in steps of 8, are rows of C.
 
-use std::fmt;
-
 use tilekit::prelude::*;
 
-use super::dense::{PAIR, rows_of_group, write_ctas};
+pub use super::alternating_tile::AlternatingTile;
+use super::dense::rows_of_group;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth};
 use super::finished::Finished;
@@ -14,124 +13,6 @@ use super::settled::are_settled;
 
 /// Warpgroups that take turns.
 const GROUPS: usize = 2;
-
-/// Instructions along the rows of a tile. Results of one are stored at a time.
-const HALVES: usize = 2;
-
-/// A tile of [`alternating`]: `[128, columns]` of one warpgroup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct AlternatingTile {
-    /// Columns.
-    pub columns: usize,
-    /// Stages of the ring.
-    pub stages: usize,
-    /// Buffers for results of 64 rows, of which a tile has two.
-    pub buffers: usize,
-    /// CTAs of a cluster, whose tiles are one above the other: each loads its share of the columns and multicasts it to all.
-    pub ctas: usize,
-    /// A and B are exchanged: rows of the tile are columns of C.
-    pub turned: bool,
-}
-
-impl AlternatingTile {
-    /// Of columns, stages and buffers, for CTAs without clusters.
-    pub const fn of([columns, stages, buffers]: [usize; 3]) -> Self {
-        AlternatingTile {
-            columns,
-            stages,
-            buffers,
-            ctas: 1,
-            turned: false,
-        }
-    }
-
-    /// The same of A and B exchanged.
-    #[must_use]
-    pub const fn exchanged(self) -> Self {
-        AlternatingTile {
-            turned: true,
-            ..self
-        }
-    }
-
-    /// The same for each CTA of pairs.
-    #[must_use]
-    pub const fn by_pairs(self) -> Self {
-        AlternatingTile { ctas: PAIR, ..self }
-    }
-
-    /// The same beside an epilogue. What it reads of an exchanged result fits the registers beside the sums of 96 columns; programs of a grid for fewer tiles take more of them each.
-    pub(crate) fn fitted_beside(self, is_plain: bool) -> Self {
-        if is_plain || !self.turned || self.columns <= 96 {
-            return self;
-        }
-        AlternatingTile {
-            columns: 96,
-            stages: 7,
-            buffers: 2,
-            ..self
-        }
-    }
-
-    /// Rows and columns.
-    pub fn shape(self) -> [usize; 2] {
-        [HALVES * INSTRUCTION_ROWS, self.columns]
-    }
-
-    /// Tiles of results of M by N, those of a cluster one by one.
-    pub(super) fn count(self, [m, n]: [usize; 2]) -> usize {
-        let ([x, y], [rows, columns]) = (if self.turned { [n, m] } else { [m, n] }, self.shape());
-        x.div_ceil(rows).next_multiple_of(self.ctas) * y.div_ceil(columns)
-    }
-
-    /// Rows of X and of Y that a TMA load takes: those outside of a matrix are filled with zeros slower than others are loaded, and boxes that are outside as a whole need not be.
-    pub fn boxes(self) -> [usize; 2] {
-        // CTAs of a cluster load as many boxes each.
-        let of_columns = if self.columns.is_multiple_of(32) {
-            self.columns / 4
-        } else if self.columns.is_multiple_of(24 * self.ctas) {
-            self.columns / (3 * self.ctas)
-        } else {
-            self.columns / 2
-        };
-        [INSTRUCTION_ROWS / 2, of_columns]
-    }
-
-    /// Rows and columns of C that leave at a time.
-    pub fn stored(self) -> [usize; 2] {
-        if self.turned {
-            [self.columns, INSTRUCTION_ROWS]
-        } else {
-            [INSTRUCTION_ROWS, self.columns]
-        }
-    }
-
-    /// Where half of a tile that begins at `row` and `column` begins in C.
-    #[track_caller]
-    fn place(self, half: usize, [row, column]: [Scalar<i32>; 2]) -> [Scalar<i32>; 2] {
-        let row = row + half * INSTRUCTION_ROWS;
-        if self.turned {
-            [column, row]
-        } else {
-            [row, column]
-        }
-    }
-}
-
-impl fmt::Display for AlternatingTile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AlternatingTile {
-            columns,
-            stages,
-            buffers,
-            ctas,
-            turned,
-        } = self;
-        write!(f, "128x{columns}x{stages}x{buffers}")?;
-        write_ctas(f, *ctas)?;
-        f.write_str(if *turned { "+turned" } else { "" })
-    }
-}
 
 /// The tiles of this program, whose warpgroups have every other one of them.
 #[derive(Clone, Copy)]
@@ -147,10 +28,10 @@ struct Own {
 impl Own {
     #[device]
     fn new(tile: AlternatingTile, size: [Scalar<i32>; 2]) -> Self {
-        let [rows, columns] = tile.shape();
-        let of_cluster = [tile.ctas * rows, columns];
+        let ([rows, columns], [along_rows, along_columns]) = (tile.shape(), tile.along);
+        let of_cluster = [along_rows * rows, along_columns * columns];
         let order = GroupedRows::new(size, of_cluster, rows_of_group(of_cluster));
-        let (first, by) = if tile.ctas > 1 {
+        let (first, by) = if tile.ctas() > 1 {
             (cluster_id(0), num_clusters(0))
         } else {
             (program_id(0), num_programs(0))
@@ -178,17 +59,30 @@ impl Own {
     #[device]
     fn place(self, number: Scalar<i32>) -> [Scalar<i32>; 2] {
         let ([rows, columns], [row, column]) = (self.tile.shape(), self.order.place(number));
-        let row = if self.tile.ctas > 1 {
-            row * self.tile.ctas + cluster_rank()
-        } else {
-            row
-        };
+        let [along_rows, along_columns] = self.tile.along;
+        let [of_row, of_column] = ranks(self.tile.along);
+        let row = of_row.map_or(row, |rank| row * along_rows + rank);
+        let column = of_column.map_or(column, |rank| column * along_columns + rank);
         [row * rows, column * columns]
     }
 }
 
+/// Row and column of this CTA in its cluster, of dimensions with more than one. Ranks of a row are neighbours.
+#[track_caller]
+fn ranks([along_rows, along_columns]: [usize; 2]) -> [Option<Scalar<i32>>; 2] {
+    match [along_rows > 1, along_columns > 1] {
+        [false, false] => [None, None],
+        [true, false] => [Some(cluster_rank()), None],
+        [false, true] => [None, Some(cluster_rank())],
+        [true, true] => {
+            let rank = cluster_rank();
+            [Some(rank / along_columns), Some(rank % along_columns)]
+        }
+    }
+}
+
 /// `D[M, N] = X[M, K] · Y[N, K]ᵀ`; in a turned tile `C` is the transpose of `D`: the product with X and Y exchanged. TMA loads read zeros outside of a tensor, and TMA stores drop what is written there. Both operands are along K.
-#[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
+#[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
 pub fn alternating<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<AlternatingTile, E>,
     #[block([form.tile.boxes()[0], depth::<T>()], Nvmma::B128)] x: TensorMap<T>,
@@ -218,14 +112,17 @@ fn multiply_in_turns<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         Smem::<T>::alloc([tile.stages, columns, depth::<T>()], y.layout()),
     );
     // One warpgroup of each CTA reads a stage.
-    let readers = Consumers::warpgroups(1).of_ctas(tile.ctas);
+    let mut readers = Consumers::warpgroups(1);
+    if tile.ctas() > 1 {
+        readers = readers.of_grid(tile.along);
+    }
     let pipeline = Pipeline::new(buffers, Producers::Tma, readers);
-    if tile.ctas > 1 {
+    if tile.ctas() > 1 {
         // Others arrive at its mbarriers.
         cluster_barrier_relaxed();
     }
-    let halves = Turns::of_warpgroups(GROUPS * HALVES).with_buffers(tile.buffers);
-    let epilogue = EpilogueStore::alloc(c, halves);
+    let parts = Turns::of_warpgroups(GROUPS * tile.instructions).with_buffers(tile.buffers);
+    let epilogue = EpilogueStore::alloc(c, parts);
     let turns = NamedTurns::<GROUPS>::new(128);
     let own = Own::new(tile, [m, n]);
     let steps = steps_along(k, depth::<T>());
@@ -250,17 +147,18 @@ fn multiply_in_turns<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             fill += steps * GROUPS;
             let place = own.place(number);
             let parity = turn.parity();
-            for half in 0..HALVES {
-                let part = sums.slice(0, half * INSTRUCTION_ROWS..(half + 1) * INSTRUCTION_ROWS);
+            for number in 0..tile.instructions {
+                let rows = number * INSTRUCTION_ROWS..(number + 1) * INSTRUCTION_ROWS;
+                let part = sums.slice(0, rows);
                 let finished = Finished {
-                    first: tile.place(half, place),
+                    first: tile.place(number, place),
                     batch: scalar(0),
                     size: if tile.turned { [n, m] } else { [m, n] },
                     turned: tile.turned,
                     data,
                 };
                 let at = epilogue.turn(parity);
-                turn = epilogue.fill_by(group * HALVES + half, at, |buffer| {
+                turn = epilogue.fill_by(group * tile.instructions + number, at, |buffer| {
                     finished.store_part(form.epilogue, part, buffer);
                 });
             }
@@ -275,9 +173,9 @@ fn multiply_in_turns<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         for number in own.of_group(group) {
             let place = own.place(number);
             let parity = turn.parity();
-            for half in 0..HALVES {
-                let (at, to) = (epilogue.turn(parity), tile.place(half, place));
-                turn = epilogue.store(group * HALVES + half, at, c, to);
+            for part in 0..tile.instructions {
+                let (at, to) = (epilogue.turn(parity), tile.place(part, place));
+                turn = epilogue.store(group * tile.instructions + part, at, c, to);
             }
         }
     };
@@ -285,18 +183,19 @@ fn multiply_in_turns<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         if !are_settled(form.sides) {
             launch_wait();
         }
+        let [of_row, of_column] = Share::of_operands(tile.along);
         let mut at = pipeline.start();
         for number in own.of_program() {
             let [row, column] = own.place(number);
             for step in range(0, steps) {
                 let stage = pipeline.producer_acquire(at);
                 let (of_x, of_y) = stage.tiles;
-                load_boxes((x, of_x, 1), [row, step], m, stage.full);
-                load_boxes((y, of_y, tile.ctas), [column, step], n, stage.full);
+                load_boxes((x, of_x), of_row, [row, step], m, stage.full);
+                load_boxes((y, of_y), of_column, [column, step], n, stage.full);
                 at = pipeline.commit(stage).advance();
             }
         }
-        if tile.ctas > 1 {
+        if tile.ctas() > 1 {
             pipeline.producer_tail(at);
         }
     };
@@ -309,10 +208,45 @@ fn multiply_in_turns<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         .run();
 }
 
-/// Loads the rows of a tile from `first` on, in boxes, of which each of `ctas` CTAs loads its share for all. Where a box would lie behind the `end` of the matrix another is loaded, which others wait for.
+/// Which part of an operand's rows a CTA loads, and to whom: of `ctas` CTAs with the same rows that of `rank`, to all of `mask`.
+#[derive(Clone, Copy)]
+struct Share {
+    ctas: usize,
+    rank: Scalar<i32>,
+    mask: Scalar<i32>,
+}
+
+impl Share {
+    /// Of X, which CTAs beside each other have in common, and of Y, which those one above the other have: none where a CTA has it to itself.
+    #[track_caller]
+    fn of_operands(along @ [along_rows, along_columns]: [usize; 2]) -> [Option<Share>; 2] {
+        let [of_row, of_column] = ranks(along);
+        let of_x = of_column.map(|rank| {
+            let beside = scalar((1 << along_columns) - 1);
+            Share {
+                ctas: along_columns,
+                rank,
+                mask: of_row.map_or(beside, |row| beside << (row * along_columns)),
+            }
+        });
+        let of_y = of_row.map(|rank| {
+            let below = (0..along_rows).fold(0, |all, row| all | 1 << (row * along_columns));
+            let below = scalar(below);
+            Share {
+                ctas: along_rows,
+                rank,
+                mask: of_column.map_or(below, |column| below << column),
+            }
+        });
+        [of_x, of_y]
+    }
+}
+
+/// Loads the rows of a tile from `first` on, in boxes, or this CTA's share of them for all that have them. Where a box would lie behind the `end` of the matrix another is loaded, which others wait for.
 #[track_caller]
 fn load_boxes<T: Operand>(
-    (map, tile, ctas): (TensorMap<T>, Smem<T>, usize),
+    (map, tile): (TensorMap<T>, Smem<T>),
+    share: Option<Share>,
     [first, step]: [Scalar<i32>; 2],
     end: Scalar<i32>,
     full: Mbarrier,
@@ -320,16 +254,18 @@ fn load_boxes<T: Operand>(
     let (along_k, rows) = (step * depth::<T>(), map.block()[0] as usize);
     let count = tile.shape()[0] as usize / rows;
     let boxes = tile.reinterpret::<T>([count, rows, depth::<T>()], map.layout());
-    for number in 0..count / ctas {
-        if ctas == 1 {
+    let Some(Share { ctas, rank, mask }) = share else {
+        for number in 0..count {
             let row = inside(first + number * rows, rows, end);
             map.load([row, along_k], boxes.index(number), full);
-        } else {
-            let number = cluster_rank() * (count / ctas) + number;
-            let row = inside(first + number * rows, rows, end);
-            let to_all = map.copy().multicast((1 << ctas) - 1);
-            to_all.load([row, along_k], boxes.index(number), full);
         }
+        return;
+    };
+    for number in 0..count / ctas {
+        let number = rank * (count / ctas) + number;
+        let row = inside(first + number * rows, rows, end);
+        let to_all = map.copy().multicast(mask);
+        to_all.load([row, along_k], boxes.index(number), full);
     }
 }
 

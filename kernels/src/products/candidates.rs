@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn large_products_take_the_largest_tile_and_whole_waves() {
         check([8192, 8192, 8192], "128x256, 128 CTAs");
-        check([5120, 5120, 5120], "128x224, 132 CTAs");
+        check([5120, 5120, 5120], "128x224 by pairs, 132 CTAs");
         check([1472, 4864, 6592], "128x224, 132 CTAs");
     }
 
@@ -163,14 +163,17 @@ mod tests {
             [275, 4336, 7464],
             "192x80 by clusters of 2x4, A and B exchanged, 96 CTAs",
         );
-        check([156, 10216, 2760], "192x80 by clusters of 4x2");
+        check(
+            [156, 10216, 2760],
+            "192x80 by clusters of 2x2, A and B exchanged",
+        );
         check(
             [848, 992, 5920],
             "64x128 by clusters of 8x1, A and B exchanged",
         );
         check([108, 5128, 3464], "64x96 by clusters of 2x4, 112 CTAs");
-        check([1701, 296, 1328], "64x80 by clusters of 2x4, 112 CTAs");
-        check([5920, 88, 712], "64x96 by clusters of 4x1");
+        check([1701, 296, 1328], "64x80 by clusters of 4x2, 112 CTAs");
+        check([5920, 88, 712], "64x96 by clusters of 8x1");
         check([3073, 48, 3368], "64x32 by clusters of 4x2, 104 CTAs");
         // What two of 80 rows, or three of 136, waste least of.
         check(
@@ -179,7 +182,7 @@ mod tests {
         );
         check(
             [4352, 1024, 1472],
-            "128x144 in turns, A and B exchanged, 124 CTAs",
+            "128x136 in turns, A and B exchanged, 128 CTAs",
         );
         check(
             [143, 248, 1128],

@@ -316,12 +316,15 @@ mod tests {
             [4096, 4096, 4160],
             "; fastest when 4096x4096x4032 was tuned",
         );
-        // Four waves of it are as near, and a wave of 128x256 more is no reason against it.
-        check(&dispatch, [4352, 4096, 4032], "192x192, 127 CTAs, ");
+        // The nearest has a wave more than others, and the next one not.
+        let turns = "128x160 in turns, A and B exchanged";
+        let mut of_two = Dispatch::default();
+        assert!(of_two.add(&tuned([4416, 4096, 4096], "128x256")));
+        assert!(of_two.add(&tuned([4480, 4096, 4096], turns)));
         check(
-            &dispatch,
-            [4352, 4096, 4032],
-            "; fastest when 4096x4096x4096 was tuned",
+            &of_two,
+            [4416, 4096, 4032],
+            "; fastest when 4480x4096x4096 was tuned",
         );
         // Far away.
         check(&dispatch, [256, 256, 4000], "; fastest by the model");

@@ -1,25 +1,22 @@
-//! Tiles of clusters that no list has, as wide as a matrix divides into them without waste: 280 rows are two tiles of 144, and none of the list is between 112 and 160. The list has what gains most over many products; for one in fifteen a
-//! width of its own is 5 % faster by the model, for one in forty 8 %.
+//! Tiles of clusters and of warpgroups in turns that no list has, as wide as a matrix divides into them without waste: 280 rows are two tiles of 144, and none of the list is between 112 and 160. The list has what gains most over many
+//! products; for one in fifteen a width of its own is 5 % faster by the model, for one in forty 8 %.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
+use super::alternating_tile::AlternatingTile;
 use super::cluster_tiles::ClusterTile;
 use super::factor::INSTRUCTION_ROWS;
 use super::instances::Instance;
 use super::need::{MOST, Need};
-use super::plan::{Plan, resident};
+use super::plan::{MULTIPROCESSORS, Plan, resident};
+use super::tiles::ALTERNATING;
 
 /// Tiles along one axis, at most: of more of them, listed widths waste little.
 const MOST_TILES: usize = 8;
 
-/// Whole waves, at most: of more of them the last one counts for little.
-const MOST_WAVES: usize = 4;
-
 /// Stages that a ring has at least.
 const LEAST_STAGES: usize = 4;
-
-/// Columns are multiples of what exchanged tiles store at a time.
-const UNIT: usize = 16;
 
 /// Tiles of a cluster along rows and along columns.
 const ALONG: [[usize; 2]; 9] = [
@@ -34,56 +31,124 @@ const ALONG: [[usize; 2]; 9] = [
     [8, 1],
 ];
 
+/// The same of tiles in turns.
+const TURNS_ALONG: [[usize; 2]; 8] = [
+    [1, 1],
+    [2, 1],
+    [1, 2],
+    [2, 2],
+    [4, 1],
+    [1, 4],
+    [4, 2],
+    [2, 4],
+];
+
 /// Plans of the tiles that can compute a product, by what bounds them alone.
 pub(super) fn by_model(need: &Need) -> impl Iterator<Item = Plan> {
-    let plans = tiles(need.size).filter_map(|tile| Plan::by_model(Instance::Cluster(tile), need));
+    let plans = tiles(need.size).filter_map(|instance| Plan::by_model(instance, need));
     plans.filter(has_ring)
 }
 
 /// The one of a product that is displayed so.
 pub(super) fn named(name: &str, size: [usize; 3]) -> Option<Instance> {
-    let mut tiles = tiles(size).map(Instance::Cluster);
-    tiles.find(|instance| instance.to_string() == name)
+    tiles(size).find(|instance| instance.to_string() == name)
 }
 
 fn has_ring(plan: &Plan) -> bool {
-    matches!(plan.instance, Instance::Cluster(tile) if tile.stages >= LEAST_STAGES)
+    match plan.instance {
+        Instance::Cluster(tile) => tile.stages >= LEAST_STAGES,
+        Instance::Alternating(tile) => tile.stages >= LEAST_STAGES,
+        _ => false,
+    }
 }
 
-/// The tiles that divide M or N evenly, or of which whole waves are as many as there are, of clusters that have no tile outside of the matrix as a whole.
-fn tiles([m, n, _]: [usize; 3]) -> impl Iterator<Item = ClusterTile> {
-    let of_order = move |turned: bool| {
-        let [rows, columns] = if turned { [n, m] } else { [m, n] };
-        (1..=3).flat_map(move |groups| {
-            let along_rows = rows.div_ceil(groups * INSTRUCTION_ROWS);
-            let widths = widths([along_rows, columns], groups).into_iter();
-            widths.flat_map(move |width| {
-                let tile = move |along| {
-                    let tile = ClusterTile::of(along, [groups, width, usize::MAX]);
-                    if turned { tile.exchanged() } else { tile }
-                };
-                let along_columns = columns.div_ceil(width);
-                let fits = move |[x, y]: &[usize; 2]| {
-                    *x <= along_rows && *y <= along_columns && width >= 8 * x
-                };
-                ALONG.into_iter().filter(fits).map(tile)
-            })
+/// The tiles that divide M or N evenly, or of which whole waves are as many as there are.
+fn tiles([m, n, _]: [usize; 3]) -> impl Iterator<Item = Instance> {
+    [false, true].into_iter().flat_map(move |turned| {
+        let size = if turned { [n, m] } else { [m, n] };
+        of_clusters(size, turned).chain(in_turns(size, turned))
+    })
+}
+
+/// Those of clusters that have no tile outside of the matrix as a whole.
+fn of_clusters([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item = Instance> {
+    (1..=3).flat_map(move |groups| {
+        let along_rows = rows.div_ceil(groups * INSTRUCTION_ROWS);
+        let widths = Widths::of_clusters(groups).of([along_rows, columns]);
+        widths.into_iter().flat_map(move |width| {
+            let tile = move |along| {
+                let tile = ClusterTile::of(along, [groups, width, usize::MAX]);
+                Instance::Cluster(if turned { tile.exchanged() } else { tile })
+            };
+            let along_columns = columns.div_ceil(width);
+            let fits = move |[x, y]: &[usize; 2]| {
+                *x <= along_rows && *y <= along_columns && width >= 8 * x
+            };
+            ALONG.into_iter().filter(fits).map(tile)
         })
-    };
-    [false, true].into_iter().flat_map(of_order)
+    })
 }
 
-/// The least columns of each number of tiles along a matrix of so many, beside so many along its rows.
-fn widths([along_rows, columns]: [usize; 2], groups: usize) -> BTreeSet<usize> {
-    // The sums of a warpgroup are in registers.
-    let most = if groups == 2 { 208 } else { 224 };
-    let of_wave = |waves: usize| [1, 8].map(|ctas| waves * resident(ctas) / along_rows.max(1));
-    let counts = (1..=MOST_TILES).chain((1..=MOST_WAVES).flat_map(of_wave));
-    let least = |count: usize| columns.div_ceil(count).min(MOST).next_multiple_of(UNIT);
-    let widths = counts.filter(|&count| count > 0).map(least);
-    widths
-        .filter(|width| (2 * UNIT..=most).contains(width))
-        .collect()
+/// Those of warpgroups in turns.
+fn in_turns([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item = Instance> {
+    (2..=3).flat_map(move |instructions| {
+        let along_rows = rows.div_ceil(instructions * INSTRUCTION_ROWS);
+        let widths = Widths::in_turns(instructions).of([along_rows, columns]);
+        let tiles = widths.into_iter().flat_map(move |width| {
+            let tile = AlternatingTile::filled(instructions, width);
+            let tile = if turned { tile.exchanged() } else { tile };
+            TURNS_ALONG.map(|along| tile.by_clusters(along))
+        });
+        let tiles =
+            tiles.filter(|tile| !ALTERNATING.iter().any(|listed| listed.is_as_large(*tile)));
+        tiles.map(Instance::Alternating)
+    })
+}
+
+/// What widths of tiles there are.
+struct Widths {
+    /// Least and most columns. The sums of a warpgroup are in registers.
+    range: RangeInclusive<usize>,
+    /// Columns are multiples of so many.
+    unit: usize,
+    /// Whole waves, at most: of more of them the last one counts for little.
+    waves: usize,
+    /// CTAs of a wave.
+    ctas: [usize; 2],
+}
+
+impl Widths {
+    fn of_clusters(groups: usize) -> Widths {
+        let most = if groups == 2 { 208 } else { 224 };
+        Widths {
+            range: 32..=most,
+            // What exchanged tiles store at a time.
+            unit: 16,
+            waves: 4,
+            ctas: [1, 8].map(resident),
+        }
+    }
+
+    fn in_turns(instructions: usize) -> Widths {
+        Widths {
+            range: 64..=384 / instructions,
+            unit: 8,
+            waves: 8,
+            ctas: [MULTIPROCESSORS; 2],
+        }
+    }
+
+    /// The least columns of each number of tiles along a matrix of so many, beside so many along its rows.
+    fn of(&self, [along_rows, columns]: [usize; 2]) -> BTreeSet<usize> {
+        let of_wave = |waves: usize| self.ctas.map(|ctas| waves * ctas / along_rows.max(1));
+        let counts = (1..=MOST_TILES).chain((1..=self.waves).flat_map(of_wave));
+        let least = |count: usize| {
+            let least = columns.div_ceil(count).min(MOST);
+            least.next_multiple_of(self.unit)
+        };
+        let widths = counts.filter(|&count| count > 0).map(least);
+        widths.filter(|width| self.range.contains(width)).collect()
+    }
 }
 
 #[cfg(test)]
@@ -91,23 +156,33 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check([along_rows, columns]: [usize; 2], groups: usize, expected: &[usize]) {
-        let found = widths([along_rows, columns], groups);
+    fn check(widths: &Widths, size: [usize; 2], expected: &[usize]) {
+        let found = widths.of(size);
         assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn a_matrix_is_divided_into_tiles_of_about_the_same_width() {
-        check([48, 280], 3, &[32, 48, 64, 80, 96, 144]);
-        check([200, 1000], 1, &[128, 144, 176, 208]);
-        check([1, 10], 2, &[]);
-        check([1, 0], 1, &[]);
+        check(
+            &Widths::of_clusters(3),
+            [48, 280],
+            &[32, 48, 64, 80, 96, 144],
+        );
+        check(&Widths::of_clusters(1), [200, 1000], &[128, 144, 176, 208]);
+        check(&Widths::of_clusters(1), [1, 10], &[]);
+        check(&Widths::of_clusters(1), [1, 0], &[]);
     }
 
     /// 9408 columns are 118 tiles of 80, in one wave.
     #[test]
     fn long_matrices_are_divided_into_whole_waves() {
-        check([1, 9408], 2, &[32, 48, 80]);
-        check([1, 1 << 20], 2, &[]);
+        check(&Widths::of_clusters(2), [1, 9408], &[32, 48, 80]);
+        check(&Widths::of_clusters(2), [1, 1 << 20], &[]);
+    }
+
+    /// 24 by 11 tiles of 192x112 are two waves of 132.
+    #[test]
+    fn tiles_in_turns_fill_whole_waves() {
+        check(&Widths::in_turns(3), [24, 1224], &[80, 112]);
     }
 }

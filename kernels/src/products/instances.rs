@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::alternating::AlternatingTile;
+use super::alternating_tile::AlternatingTile;
 use super::any_rows::AnyTile;
 use super::cluster_tiles::ClusterTile;
 use super::copied_tiles::CopiedTile;
-use super::dense::ManyTile;
+use super::dense::{ManyTile, PAIR};
 use super::factor::INSTRUCTION_ROWS;
 use super::few_tiles::FewTile;
 use super::need::{Loose, Need};
@@ -136,7 +136,16 @@ impl Instance {
             }
             Instance::Alternating(t) => {
                 let turned = t.turned as usize;
-                [9, t.columns, t.stages, t.buffers, t.ctas, turned, 0, 0]
+                [
+                    9,
+                    t.instructions,
+                    t.columns,
+                    t.stages,
+                    t.buffers,
+                    t.along[0],
+                    t.along[1],
+                    turned,
+                ]
             }
         }
     }
@@ -202,12 +211,14 @@ impl Instance {
             Instance::Alternating(tile) => {
                 let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
                 let [m, n, _] = need.size;
-                let rows = if tile.turned { n } else { m };
-                // Where CTAs of a cluster share columns, more than one has rows.
-                let are_shared = tile.ctas == 1 || rows > tile.shape()[0];
+                let size = if tile.turned { [n, m] } else { [m, n] };
+                // No CTA of a cluster has tiles that are all outside of the matrix.
+                let is_inside =
+                    |axis: usize| size[axis] > (tile.along[axis] - 1) * tile.shape()[axis];
+                let are_shared = tile.ctas() == 1 || (is_inside(0) && is_inside(1));
                 // Results of 4 bytes have no room.
                 let has_room = need.element_bytes[1] <= 2 && multiplies(tile.columns);
-                let is_able = is_along_k && are_shared && has_room;
+                let is_able = is_along_k && are_shared && has_room && tile.is_divided();
                 is_able.then_some(self)
             }
             Instance::Copied(tile) => {
@@ -282,8 +293,13 @@ impl fmt::Display for Instance {
                 f.write_str(exchanged(tile.turned))
             }
             Instance::Alternating(tile) => {
-                let ([rows, columns], pairs) = (tile.shape(), by_pairs(tile.ctas));
-                write!(f, "{rows}x{columns} in turns{pairs}")?;
+                let ([rows, columns], [x, y]) = (tile.shape(), tile.along);
+                write!(f, "{rows}x{columns} in turns")?;
+                match tile.along {
+                    [1, 1] => {}
+                    [PAIR, 1] => f.write_str(by_pairs(PAIR))?,
+                    _ => write!(f, " by clusters of {x}x{y}")?,
+                }
                 f.write_str(exchanged(tile.turned))
             }
             Instance::Copied(tile) => {

@@ -1,6 +1,6 @@
 //! Numbers of instances, by which cases name what they run. A tile that the table does not have is an error of compilation.
 
-use super::alternating::AlternatingTile;
+use super::alternating_tile::AlternatingTile;
 use super::cluster_tiles::ClusterTile;
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;

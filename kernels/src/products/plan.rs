@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::alternating::AlternatingTile;
+use super::alternating_tile::AlternatingTile;
 use super::dense::ManyTile;
 use super::division::Division;
 use super::factor::INSTRUCTION_ROWS;
@@ -185,9 +185,9 @@ fn of_many(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
 fn of_alternating(instance: Instance, tile: AlternatingTile, need: &Need) -> Plan {
     let [m, n, _] = need.size;
     let tiles = tile.count([m, n]);
-    let waves = tiles.div_ceil(MULTIPROCESSORS).max(1);
+    let waves = tiles.div_ceil(resident(tile.ctas())).max(1);
     // The fewest programs with as many tiles each.
-    let programs = (tiles / tile.ctas).div_ceil(waves) * tile.ctas;
+    let programs = (tiles / tile.ctas()).div_ceil(waves) * tile.ctas();
     Plan {
         instance,
         grid: [programs, 1, 1],

@@ -66,8 +66,8 @@ fn loaded_once(instance: Instance) -> Option<[usize; 2]> {
             Some(exchanged(tile.turned, [along_x * rows, along_y * columns]))
         }
         Instance::Alternating(tile) => {
-            let [rows, columns] = tile.shape();
-            Some(exchanged(tile.turned, [tile.ctas * rows, columns]))
+            let ([rows, columns], [along_x, along_y]) = (tile.shape(), tile.along);
+            Some(exchanged(tile.turned, [along_x * rows, along_y * columns]))
         }
         Instance::Split(_)
         | Instance::Any(_)

@@ -1,6 +1,6 @@
 //! The tiles of all kernels that a plan chooses among, a list for each kernel, by rows and columns; [`instances`](super::instances) makes instances of them.
 
-use super::alternating::AlternatingTile;
+use super::alternating_tile::AlternatingTile;
 use super::any_rows::AnyTile;
 use super::cluster_tiles::ClusterTile;
 use super::copied_tiles::CopiedTile;
@@ -33,21 +33,32 @@ pub(super) const MANY: [ManyTile; 17] = [
 ];
 
 /// Tiles of `alternating`: columns, stages, buffers of results. Exchanged they are for M that multiples of 8 divide better than those of 64, 128x168 for 1163 rows, whose seven tiles waste 1 %.
-pub(super) const ALTERNATING: [AlternatingTile; 14] = [
-    AlternatingTile::of([128, 6, 2]),
-    AlternatingTile::of([128, 6, 2]).by_pairs(),
-    AlternatingTile::of([128, 6, 2]).exchanged(),
-    AlternatingTile::of([128, 6, 2]).exchanged().by_pairs(),
-    AlternatingTile::of([144, 5, 2]).exchanged(),
-    AlternatingTile::of([160, 5, 1]),
-    AlternatingTile::of([160, 5, 1]).exchanged(),
-    AlternatingTile::of([160, 5, 1]).exchanged().by_pairs(),
-    AlternatingTile::of([168, 5, 1]).exchanged(),
-    AlternatingTile::of([176, 5, 1]).by_pairs(),
-    AlternatingTile::of([176, 5, 1]).exchanged(),
-    AlternatingTile::of([176, 5, 1]).exchanged().by_pairs(),
-    AlternatingTile::of([192, 4, 2]),
-    AlternatingTile::of([192, 4, 2]).by_pairs(),
+pub(super) const ALTERNATING: [AlternatingTile; 21] = [
+    AlternatingTile::of([2, 128, 6, 2]),
+    AlternatingTile::of([2, 128, 6, 2]).by_pairs(),
+    AlternatingTile::of([2, 128, 6, 2]).exchanged(),
+    AlternatingTile::of([2, 128, 6, 2]).exchanged().by_pairs(),
+    AlternatingTile::of([2, 144, 5, 2]).exchanged(),
+    AlternatingTile::of([2, 160, 5, 1]),
+    AlternatingTile::of([2, 160, 5, 1]).exchanged(),
+    AlternatingTile::of([2, 160, 5, 1]).exchanged().by_pairs(),
+    AlternatingTile::of([2, 168, 5, 1]).exchanged(),
+    AlternatingTile::of([2, 176, 5, 1]).by_pairs(),
+    AlternatingTile::of([2, 176, 5, 1]).exchanged(),
+    AlternatingTile::of([2, 176, 5, 1]).exchanged().by_pairs(),
+    AlternatingTile::of([2, 192, 4, 2]),
+    AlternatingTile::of([2, 192, 4, 2]).by_pairs(),
+    AlternatingTile::of([3, 112, 5, 2]),
+    AlternatingTile::of([3, 112, 5, 2]).by_pairs(),
+    AlternatingTile::of([3, 112, 5, 2]).by_clusters([1, 2]),
+    AlternatingTile::of([3, 112, 5, 2]).exchanged(),
+    AlternatingTile::of([3, 112, 5, 2]).exchanged().by_pairs(),
+    AlternatingTile::of([3, 112, 5, 2])
+        .exchanged()
+        .by_clusters([1, 2]),
+    AlternatingTile::of([3, 112, 5, 2])
+        .exchanged()
+        .by_clusters([2, 4]),
 ];
 
 /// Tiles of `one_wave`: warpgroups of 64 rows, columns, stages. 64x96 is for few rows by some 12000 columns.

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::alternating::AlternatingTile;
+use super::alternating_tile::AlternatingTile;
 use super::cluster_tiles::ClusterTile;
 use super::division::Division;
 use super::ending::adders;
@@ -209,9 +209,10 @@ pub(super) fn alternating_microseconds(
     need: &Need,
 ) -> f64 {
     let ([m, n, _], steps) = (need.size, need.steps() as f64);
-    let (shape @ [rows, columns], ctas) = (tile.shape(), tile.ctas);
+    let (shape @ [rows, columns], ctas) = (tile.shape(), tile.ctas());
+    let [along_rows, along_columns] = tile.along;
     let area = (rows * columns) as f64;
-    let stage = (rows + columns / ctas) as f64 * 128.0;
+    let stage = (rows / along_columns + columns / along_rows) as f64 * 128.0;
     let step = step_cycles(shape).max(lines(need) * stage / 70.3);
     let end = 3710.0 * area / 32768.0;
     // A tile ends slower beside the products of another.

@@ -85,8 +85,9 @@ impl Tile {
                 ..Tile::new(4, tile.shape(), tile.stages)
             },
             Instance::Alternating(tile) => Tile {
-                paired: tile.ctas,
+                along: tile.along,
                 turned: tile.turned,
+                resident: resident(tile.ctas()),
                 ..Tile::new(5, tile.shape(), tile.stages)
             },
             Instance::Any(tile) => Tile {
