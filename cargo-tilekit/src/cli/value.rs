@@ -15,9 +15,12 @@ impl FromStr for TensorShape {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let list = text.trim();
-        let list = list
-            .strip_prefix('[')
-            .map_or(list, |rest| rest.strip_suffix(']').unwrap_or(rest));
+        let list = match list.strip_prefix('[') {
+            Some(rest) => rest
+                .strip_suffix(']')
+                .ok_or("`[` is not closed; write [32, 64] or 32x64")?,
+            None => list,
+        };
         let sizes = list.split(['x', ',']).enumerate();
         let sizes = sizes.map(|(dim, size)| extent(dim, size.trim()));
         sizes.collect::<Result<_, _>>().map(TensorShape)
@@ -132,6 +135,8 @@ mod tests {
         for (wrong, wanted) in [
             ("", "no number"),
             ("32x", "no number"),
+            ("[32x64", "is not closed"),
+            ("32x64]", "no number"),
             ("0x4", "1 is the smallest"),
             ("2147483649", "2147483648 is the largest"),
             ("4294967296", "2147483648 is the largest"),

@@ -83,6 +83,16 @@ fn a_kernel_that_no_case_launches_is_there() {
         .tilekit("run")
         .ends_with(4)
         .says(&["no case launches a kernel of this package"]);
+    // Beside one that a case launches, too: it was left out in silence.
+    let both = format!(
+        "{SCALE}\n#[kernel(warps = 1)]\npub fn alone(out: Ptr<i32>) {{\n    out.at(0).store(1);\n}}\n"
+    );
+    let package = Package::new("launched-kernels", &both);
+    let said = package
+        .tilekit("run --device emulator scale alone")
+        .ends_with(4);
+    assert_eq!(said.stdout, "");
+    said.says(&["no case launches `alone`"]);
 }
 
 #[test]

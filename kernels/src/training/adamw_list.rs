@@ -145,7 +145,7 @@ pub fn squares_list<T: Float>(grad: Ptr<T>, table: Ptr<i64>, chunks: Ptr<i32>, p
     partial.at(program_id(0)).store(sum.sum(0).scalar());
 }
 
-/// `norm[0]` is the root of the sum of `partial`, and `factor[0]` what clips it: `min(1, most / (norm + 1e-6))`.
+/// `norm[0]` is the root of the sum of `partial`, and `factor[0]` what clips it: `min(1, most / (norm + 1e-6))`, NaN of a norm of NaN.
 #[kernel(warps = 8, signature(
     partial: [programs],
     norm: [1],
@@ -163,7 +163,8 @@ pub fn clip_factor(partial: Ptr<f32>, norm: Ptr<f32>, factor: Ptr<f32>, programs
     }
     let total = sum.sum(0).scalar().sqrt();
     norm.at(0).store(total);
-    factor.at(0).store(minimum(1.0, most / (total + 1e-6)));
+    let factor_of_norm = most / (total + 1e-6);
+    factor.at(0).store(factor_of_norm.minimum_nan(1.0));
 }
 
 /// Ragged tensors, each at a multiple of 16 bytes of every type, one after the other with gaps.
@@ -314,6 +315,18 @@ fn clipping_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
 #[case(sizes(most = [1, 1000]))]
 fn clipping_f32(case: &mut Case) -> CaseResult {
     clipping_of::<f32>(case)
+}
+
+/// A factor of 1 of a norm that is no number let a step go on.
+#[case]
+fn clipping_by_no_number(case: &mut Case) -> CaseResult {
+    let partial = case.input::<f32>("partial", [3], |at| if at == 1 { f32::NAN } else { 4.0 });
+    let [norm, factor] = ["norm", "factor"].map(|name| case.output::<f32>(name, [1]));
+    case.launch_programmatic(clip_factor, 1, (&partial, &norm, &factor, 3, 1.0_f32))?;
+    case.expect_all(&norm, || vec![f64::NAN], close::<f32>(0.0))?;
+    case.expect_all(&factor, || vec![f64::NAN], close::<f32>(0.0))?;
+    case.moves_bytes(12);
+    Ok(())
 }
 
 #[case(sizes(most = [3]))]

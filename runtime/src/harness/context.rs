@@ -10,7 +10,7 @@ use super::replaced::Replaced;
 use super::request::{
     ColorChoice, DeviceChoice, OutputOptions, PROTOCOL, PackagePlace, Request, SizeOverride, Verb,
 };
-use super::select::{Selection, near, unknown_names};
+use super::select::{Selection, near, unknown_names, unlaunched_names};
 use super::speak::Speaker;
 use super::{Exit, Harness};
 use crate::case::CaseEntry;
@@ -329,7 +329,7 @@ impl Context {
         Err(Exit::NothingSelected)
     }
 
-    /// The selected runs of cases. A kernel may be there that no case launches.
+    /// The selected runs of cases, or why there are none, or a name of kernels that no case launches.
     pub(super) fn runs<'c>(
         &self,
         catalog: &'c Catalog,
@@ -341,14 +341,15 @@ impl Context {
             .iter()
             .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
         let found: Vec<_> = all.filter(|(case, run)| selection.run(case, run)).collect();
-        let mut kernels = catalog.kernels.iter();
-        if !found.is_empty() || !kernels.any(|kernel| selection.kernel(kernel)) {
+        let unlaunched = unlaunched_names(filters, catalog);
+        let is_unlaunched = filters.is_empty() && found.is_empty() && !catalog.kernels.is_empty();
+        if unlaunched.is_empty() && !is_unlaunched {
             return self.expect_some(found, filters, catalog);
         }
-        let what = if filters.is_empty() {
+        let what = if is_unlaunched {
             "a kernel of this package".to_string()
         } else {
-            format!("`{}`", filters.join("` or `"))
+            format!("`{}`", unlaunched.join("` or `"))
         };
         let remark = Remark::error(format!("no case launches {what}"));
         let help = "write a `#[case]` that launches the kernel; `cargo tilekit list` names the cases of each";

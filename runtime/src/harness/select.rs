@@ -84,6 +84,15 @@ impl<'a> Selection<'a> {
         names.extend(launched.iter().chain(&paths).map(String::as_str));
         self.selects(&names)
     }
+
+    fn any_kernel(&self, catalog: &Catalog) -> bool {
+        catalog.kernels.iter().any(|kernel| self.kernel(kernel))
+    }
+
+    fn any_run(&self, catalog: &Catalog) -> bool {
+        let mut cases = catalog.cases.iter();
+        cases.any(|case| case.runs.iter().any(|run| self.run(case, run)))
+    }
 }
 
 /// The whole names, with their modules.
@@ -111,14 +120,18 @@ fn names(catalog: &Catalog) -> Vec<String> {
 pub(super) fn unknown_names(filters: &[String], catalog: &Catalog) -> Vec<String> {
     let is_unknown = |filter: &&String| {
         let only = Selection::new(std::slice::from_ref(*filter), catalog);
-        let mut runs = catalog
-            .cases
-            .iter()
-            .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
-        !catalog.kernels.iter().any(|kernel| only.kernel(kernel))
-            && !runs.any(|(case, run)| only.run(case, run))
+        !only.any_kernel(catalog) && !only.any_run(catalog)
     };
     filters.iter().filter(is_unknown).cloned().collect()
+}
+
+/// The filters that are part of names of kernels alone which no case launches.
+pub(super) fn unlaunched_names(filters: &[String], catalog: &Catalog) -> Vec<String> {
+    let is_unlaunched = |filter: &&String| {
+        let only = Selection::new(std::slice::from_ref(*filter), catalog);
+        only.any_kernel(catalog) && !only.any_run(catalog)
+    };
+    filters.iter().filter(is_unlaunched).cloned().collect()
 }
 
 /// The names nearest to what was requested and not found.
