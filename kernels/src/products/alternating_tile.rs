@@ -92,6 +92,11 @@ impl AlternatingTile {
         }
     }
 
+    /// Whether the model of times was fitted to such tiles: of 128 rows, without clusters or by pairs.
+    pub(super) fn is_judged_by_model(self) -> bool {
+        self.instructions == 2 && matches!(self.along, [1 | PAIR, 1])
+    }
+
     /// Whether both are the same but for stages and buffers.
     pub(super) fn is_as_large(self, other: Self) -> bool {
         let AlternatingTile {

@@ -39,7 +39,7 @@ fn factor(plan: &Plan, need: &Need) -> f64 {
 }
 
 /// Whether the network was fitted to products like this one.
-fn was_measured(need: &Need) -> bool {
+pub(super) fn was_measured(need: &Need) -> bool {
     let work: f64 = need.size.iter().map(|&extent| extent as f64).product();
     let is_of_type = need.element_bytes == [2, 2] && need.is_mn_major == [false; 2];
     need.batches == 1 && is_of_type && work <= MOST_WORK
