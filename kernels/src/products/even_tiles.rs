@@ -31,18 +31,6 @@ const ALONG: [[usize; 2]; 9] = [
     [8, 1],
 ];
 
-/// The same of tiles in turns.
-const TURNS_ALONG: [[usize; 2]; 8] = [
-    [1, 1],
-    [2, 1],
-    [1, 2],
-    [2, 2],
-    [4, 1],
-    [1, 4],
-    [4, 2],
-    [2, 4],
-];
-
 /// Plans of the tiles that can compute a product, by what bounds them alone.
 pub(super) fn by_model(need: &Need) -> impl Iterator<Item = Plan> {
     let plans = tiles(need.size).filter_map(|instance| Plan::by_model(instance, need));
@@ -97,7 +85,9 @@ fn in_turns([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item = I
         let tiles = widths.into_iter().flat_map(move |width| {
             let tile = AlternatingTile::filled(instructions, width);
             let tile = if turned { tile.exchanged() } else { tile };
-            TURNS_ALONG.map(|along| tile.by_clusters(along))
+            // Clusters of 8x1 were not timed.
+            let timed = ALONG.into_iter().filter(|[x, _]| *x < 8);
+            timed.map(move |along| tile.by_clusters(along))
         });
         let tiles =
             tiles.filter(|tile| !ALTERNATING.iter().any(|listed| listed.is_as_large(*tile)));
