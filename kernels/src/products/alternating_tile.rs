@@ -6,10 +6,7 @@ use tilekit::prelude::*;
 use tilekit::target::SM_90A;
 
 use super::dense::PAIR;
-use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES};
-
-/// Rows of 128 bytes after which a swizzle of 128 bytes repeats: boxes have multiples of it.
-const SWIZZLED_ROWS: usize = 8;
+use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES, SWIZZLED_ROWS};
 
 /// Bytes that mbarriers take at most.
 const MBARRIER_BYTES: usize = 1024;

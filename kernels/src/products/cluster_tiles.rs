@@ -8,7 +8,7 @@ use tilekit::prelude::*;
 
 use super::ending::{Ending, adders, part_of_tile};
 use super::epilogue::{Data, Epilogue};
-use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, depth, unit};
+use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, SWIZZLED_ROWS, depth, unit};
 use super::form::{Form, inside, steps_of_tile};
 use super::ring::overlapped;
 use super::settled::{are_settled, load_steps};
@@ -169,9 +169,6 @@ const fn box_of(rows: usize, ctas: usize) -> usize {
         SWIZZLED_ROWS
     }
 }
-
-/// Rows of 128 bytes after which a swizzle of 128 bytes repeats.
-const SWIZZLED_ROWS: usize = 8;
 
 impl fmt::Display for ClusterTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

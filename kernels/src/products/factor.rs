@@ -12,6 +12,9 @@ pub(crate) const INSTRUCTION_ROWS: usize = 64;
 /// Bytes of K in a stage: the widest row that is swizzled.
 pub(crate) const STAGE_BYTES: usize = 128;
 
+/// Rows of 128 bytes after which a swizzle of 128 bytes repeats: boxes have multiples of it.
+pub(crate) const SWIZZLED_ROWS: usize = 8;
+
 /// Bytes of which tensor maps want addresses and pitches to be multiples.
 pub(crate) const UNIT_BYTES: usize = 16;
 
