@@ -51,7 +51,7 @@ def merged(files):
         if common:
             scale = math.exp(statistics.median(common))
             known.update({name: scale * us for name, us in ours.items() if name not in known})
-    return {size: plans for size, plans in sizes.items() if len(plans) >= 8}
+    return {size: plans for size, plans in sizes.items() if len(plans) >= 5}
 
 
 class Plans:

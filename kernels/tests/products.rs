@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use tilekit::prelude::*;
-use tilekit_kernels::products::alternating::AlternatingTile;
+use tilekit_kernels::products::alternating::PersistentTile;
 use tilekit_kernels::products::instances::{INSTANCES, Instance};
 use tilekit_kernels::products::need::Need;
 use tilekit_kernels::products::{CallPlan, Dispatch, Operand, Options, Products, ResultOf};
@@ -216,12 +216,16 @@ fn clusters_and_turns_take_operands_of_any_lie() {
     let [m, n, k] = [70, 136, 328];
     let along_k = INSTANCES.into_iter().filter_map(|instance| match instance {
         Instance::Cluster(tile) => Some(((0, tile.turned), instance)),
-        Instance::Alternating(tile) if tile.along == [1, 1] => Some(((1, tile.turned), instance)),
+        Instance::Persistent(tile) if tile.along == [1, 1] => Some(((1, tile.turned), instance)),
         _ => None,
     });
     // Of each kernel one whose tiles are exchanged, and one whose are not.
-    let along_k: HashMap<(usize, bool), Instance> = along_k.collect();
-    assert_eq!(along_k.len(), 4);
+    let mut along_k: HashMap<(usize, bool), Instance> = along_k.collect();
+    let cooperative = PersistentTile::filled([2, 2, 152]);
+    for tile in [cooperative, cooperative.exchanged()] {
+        along_k.insert((2, tile.turned), Instance::Persistent(tile));
+    }
+    assert_eq!(along_k.len(), 6);
     for instance in along_k.into_values() {
         let mut dispatch = Dispatch::default();
         // A column-major C is the transpose of a product.
@@ -248,19 +252,23 @@ fn clusters_and_turns_take_operands_of_any_lie() {
 
 /// Widths with one box, with as many as CTAs and with more, and edges within a cluster.
 #[test]
-fn tiles_in_turns_have_any_width_and_any_cluster() {
+fn persistent_tiles_have_any_width_and_any_cluster() {
     let device = Device::emulator();
-    for (instructions, columns, along) in [
-        (2, 64, [2, 4]),
-        (2, 136, [1, 1]),
-        (2, 184, [1, 2]),
-        (2, 96, [4, 2]),
-        (3, 104, [1, 4]),
-        (3, 120, [1, 2]),
-        (3, 128, [2, 2]),
-        (3, 96, [4, 1]),
+    for (groups, instructions, columns, along) in [
+        (1, 2, 64, [2, 4]),
+        (1, 2, 136, [1, 1]),
+        (1, 2, 184, [1, 2]),
+        (1, 2, 96, [4, 2]),
+        (1, 3, 104, [1, 4]),
+        (1, 3, 120, [1, 2]),
+        (1, 3, 128, [2, 2]),
+        (1, 3, 96, [4, 1]),
+        (2, 1, 256, [2, 1]),
+        (2, 1, 136, [1, 2]),
+        (2, 2, 152, [1, 4]),
+        (2, 2, 192, [2, 2]),
     ] {
-        let tile = AlternatingTile::filled(instructions, columns).by_clusters(along);
+        let tile = PersistentTile::filled([groups, instructions, columns]).by_clusters(along);
         for tile in [tile, tile.exchanged()] {
             let [rows, columns] = tile.shape();
             let extents = [along[0] * rows - 50, along[1] * columns + 8];
@@ -269,7 +277,7 @@ fn tiles_in_turns_have_any_width_and_any_cluster() {
             } else {
                 extents
             };
-            let instance = Instance::Alternating(tile);
+            let instance = Instance::Persistent(tile);
             let mut dispatch = Dispatch::default();
             dispatch.set(&Need::of_16_bits([m, n, 328]), instance);
             let chosen = dispatch.choose(&Need::of_16_bits([m, n, 328])).unwrap();

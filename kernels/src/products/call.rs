@@ -11,6 +11,7 @@ use super::alternating::alternating;
 use super::check::{Call, CallPlan, View};
 use super::check_matrices::{check_room, check_shapes};
 use super::cluster_tiles::cluster_tiles;
+use super::cooperative::cooperative;
 use super::dense::dense;
 use super::dispatch::{Choice, Dispatch};
 use super::division::Division;
@@ -22,7 +23,7 @@ use super::few_tiles::few_tiles;
 use super::instances::Instance;
 use super::kept_kernels::Which;
 use super::launch::{
-    AlternatingHandles, ClusterHandles, FewHandles, Launch, ManyHandles, SplitHandles,
+    ClusterHandles, FewHandles, Launch, ManyHandles, PersistentHandles, SplitHandles,
 };
 use super::matrix::Matrix;
 use super::need::Need;
@@ -387,14 +388,17 @@ impl Products {
                 let kernel = self.loaded::<ClusterHandles<T, O>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_cluster(tile.turned))?;
             }
-            Instance::Alternating(tile) => {
+            Instance::Persistent(tile) => {
                 let tile = tile.fitted_beside(epilogue.is_plain());
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
-                let compile = || fixed(alternating::<T, O, E>, form).compile(&self.compiler);
+                let compile = || match tile.groups {
+                    1 => fixed(alternating::<T, O, E>, form).compile(&self.compiler),
+                    _ => fixed(cooperative::<T, O, E>, form).compile(&self.compiler),
+                };
                 let load = || self.load(compile()?, overlaps);
-                let kernel = self.loaded::<AlternatingHandles<T, O>>((types, which), load)?;
-                kernel.launch(stream, plan.grid, launch.of_alternating(tile.turned))?;
+                let kernel = self.loaded::<PersistentHandles<T, O>>((types, which), load)?;
+                kernel.launch(stream, plan.grid, launch.of_persistent(tile.turned))?;
             }
             Instance::Any(_) | Instance::Copied(_) => {
                 unreachable!("matrices are not copied for it")

@@ -8,6 +8,7 @@ use tilekit::prelude::*;
 use super::alternating::alternating;
 use super::case_product::{Lies, Product, stride};
 use super::cluster_tiles::cluster_tiles;
+use super::cooperative::cooperative;
 use super::dense::dense;
 use super::division::Division;
 use super::epilogue::Epilogue;
@@ -202,14 +203,19 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 let arguments = (x, y, c, pitch, rows, columns, k, data);
                 self.begin(case, plan, role, kernel, arguments)
             }
-            Instance::Alternating(tile) => {
+            Instance::Persistent(tile) => {
                 let tile = tile.fitted_beside(epilogue.is_plain());
                 let form = self.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 let (x, y, rows, columns) = exchanged(tile.turned);
-                let kernel = fixed(alternating::<T, O, E>, form);
                 let arguments = (x, y, self.result(), rows, columns, k, data);
-                self.begin(case, plan, role, kernel, arguments)
+                if tile.groups > 1 {
+                    let kernel = fixed(cooperative::<T, O, E>, form);
+                    self.begin(case, plan, role, kernel, arguments)
+                } else {
+                    let kernel = fixed(alternating::<T, O, E>, form);
+                    self.begin(case, plan, role, kernel, arguments)
+                }
             }
             Instance::Split(tile) => {
                 let [parts, each] = self.divided(plan);

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use super::alternating_tile::AlternatingTile;
 use super::cluster_tiles::ClusterTile;
 use super::factor::INSTRUCTION_ROWS;
 use super::instances::Instance;
 use super::need::{MOST, Need};
-use super::plan::{MULTIPROCESSORS, Plan, resident};
-use super::tiles::ALTERNATING;
+use super::persistent_tile::PersistentTile;
+use super::plan::{Plan, resident};
+use super::tiles::{ALTERNATING, COOPERATIVE};
 
 /// Tiles along one axis, at most: of more of them, listed widths waste little.
 const MOST_TILES: usize = 8;
@@ -45,7 +45,8 @@ pub(super) fn named(name: &str, size: [usize; 3]) -> Option<Instance> {
 fn has_ring(plan: &Plan) -> bool {
     match plan.instance {
         Instance::Cluster(tile) => tile.stages >= LEAST_STAGES,
-        Instance::Alternating(tile) => tile.stages >= LEAST_STAGES,
+        // Two warpgroups hide each other's waits.
+        Instance::Persistent(tile) => tile.stages + tile.groups > LEAST_STAGES,
         _ => false,
     }
 }
@@ -54,7 +55,9 @@ fn has_ring(plan: &Plan) -> bool {
 fn tiles([m, n, _]: [usize; 3]) -> impl Iterator<Item = Instance> {
     [false, true].into_iter().flat_map(move |turned| {
         let size = if turned { [n, m] } else { [m, n] };
-        of_clusters(size, turned).chain(in_turns(size, turned))
+        let persistent = [1, 2].into_iter();
+        of_clusters(size, turned)
+            .chain(persistent.flat_map(move |groups| of_warpgroups(groups, size, turned)))
     })
 }
 
@@ -77,22 +80,31 @@ fn of_clusters([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item 
     })
 }
 
-/// Those of warpgroups in turns.
-fn in_turns([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item = Instance> {
-    (2..=3).flat_map(move |instructions| {
-        let along_rows = rows.div_ceil(instructions * INSTRUCTION_ROWS);
-        let widths = Widths::in_turns(instructions).of([along_rows, columns]);
+/// Those of persistent kernels: of one warpgroup, or of two.
+fn of_warpgroups(
+    groups: usize,
+    [rows, columns]: [usize; 2],
+    turned: bool,
+) -> impl Iterator<Item = Instance> {
+    let instructions = if groups == 1 { 2..=3 } else { 1..=2 };
+    instructions.flat_map(move |instructions| {
+        let along_rows = rows.div_ceil(groups * instructions * INSTRUCTION_ROWS);
+        let widths = Widths::of_warpgroups(groups, instructions).of([along_rows, columns]);
         let tiles = widths.into_iter().flat_map(move |width| {
-            let tile = AlternatingTile::filled(instructions, width);
+            let tile = PersistentTile::filled([groups, instructions, width]);
             let tile = if turned { tile.exchanged() } else { tile };
             // Clusters of 8x1 were not timed.
             let timed = ALONG.into_iter().filter(|[x, _]| *x < 8);
             timed.map(move |along| tile.by_clusters(along))
         });
-        let tiles =
-            tiles.filter(|tile| !ALTERNATING.iter().any(|listed| listed.is_as_large(*tile)));
-        tiles.map(Instance::Alternating)
+        let tiles = tiles.filter(|tile| !is_listed(*tile));
+        tiles.map(Instance::Persistent)
     })
+}
+
+fn is_listed(tile: PersistentTile) -> bool {
+    let mut listed = ALTERNATING.iter().chain(&COOPERATIVE);
+    listed.any(|listed| listed.is_as_large(tile))
 }
 
 /// What widths of tiles there are.
@@ -119,12 +131,17 @@ impl Widths {
         }
     }
 
-    fn in_turns(instructions: usize) -> Widths {
+    fn of_warpgroups(groups: usize, instructions: usize) -> Widths {
+        let range = match [groups, instructions] {
+            [1, _] => 64..=384 / instructions,
+            [_, 1] => 128..=256,
+            _ => 96..=192,
+        };
         Widths {
-            range: 64..=384 / instructions,
+            range,
             unit: 8,
             waves: 8,
-            ctas: [MULTIPROCESSORS; 2],
+            ctas: [1, if groups == 1 { 1 } else { 8 }].map(resident),
         }
     }
 
@@ -173,6 +190,6 @@ mod tests {
     /// 24 by 11 tiles of 192x112 are two waves of 132.
     #[test]
     fn tiles_in_turns_fill_whole_waves() {
-        check(&Widths::in_turns(3), [24, 1224], &[80, 112]);
+        check(&Widths::of_warpgroups(1, 3), [24, 1224], &[80, 112]);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::alternating_tile::AlternatingTile;
 use super::any_rows::AnyTile;
 use super::cluster_tiles::ClusterTile;
 use super::copied_tiles::CopiedTile;
@@ -11,10 +10,11 @@ use super::factor::INSTRUCTION_ROWS;
 use super::few_tiles::FewTile;
 use super::need::{Loose, Need};
 use super::options::Precision;
+use super::persistent_tile::PersistentTile;
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 use super::tiles::{
-    ALTERNATING, ANY, CLUSTER, COPIED, FEW, MANY, PRECISE, PRECISE_PARTS, SPLIT, WAVE,
+    ALTERNATING, ANY, CLUSTER, COOPERATIVE, COPIED, FEW, MANY, PRECISE, PRECISE_PARTS, SPLIT, WAVE,
 };
 
 /// A kernel of this module, by its tile.
@@ -38,8 +38,8 @@ pub enum Instance {
     PreciseParts(PreciseTile),
     /// [`copied_tiles`](super::copied_tiles::copied_tiles).
     Copied(CopiedTile),
-    /// [`alternating`](super::alternating::alternating).
-    Alternating(AlternatingTile),
+    /// [`alternating`](super::alternating::alternating), or [`cooperative`](super::cooperative::cooperative) of tiles of two warpgroups.
+    Persistent(PersistentTile),
 }
 
 /// The instances of all tiles of these lists, one list after the other.
@@ -72,7 +72,8 @@ instances! {
     ANY by Any,
     PRECISE by Precise,
     PRECISE_PARTS by PreciseParts,
-    ALTERNATING by Alternating,
+    ALTERNATING by Persistent,
+    COOPERATIVE by Persistent,
 }
 
 impl Instance {
@@ -105,39 +106,44 @@ impl Instance {
     }
 
     /// Its kernel, and the fields of its tile by which instances of that kernel differ.
-    const fn fields(self) -> [usize; 8] {
+    const fn fields(self) -> [usize; 9] {
         match self {
-            Instance::Many(t) => [0, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0],
-            Instance::Wave(t) => [1, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0],
+            Instance::Many(t) => [0, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0, 0],
+            Instance::Wave(t) => [1, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0, 0],
             Instance::Few(t) => {
                 let turned = t.turned as usize;
-                [2, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0]
+                [2, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0]
             }
             Instance::Split(t) => {
                 let turned = t.turned as usize;
-                [3, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0]
+                [3, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0]
             }
             Instance::Cluster(t) => {
                 let ([x, y], turned) = (t.along, t.turned as usize);
-                [4, x, y, t.parts, t.groups, t.columns, t.stages, turned]
+                [4, x, y, t.parts, t.groups, t.columns, t.stages, turned, 0]
             }
             Instance::Copied(CopiedTile { tile: t, .. }) => {
                 let turned = t.turned as usize;
-                [5, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0]
+                [5, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0]
             }
-            Instance::Any(t) => [6, t.groups, t.columns, 0, 0, 0, 0, 0],
+            Instance::Any(t) => [6, t.groups, t.columns, 0, 0, 0, 0, 0, 0],
             Instance::Precise(t) => {
                 let [turns, turned] = [t.turns as usize, t.turned as usize];
-                [7, t.groups, t.columns, t.stages, t.rests, turns, turned, 0]
+                [
+                    7, t.groups, t.columns, t.stages, t.rests, turns, turned, 0, 0,
+                ]
             }
             Instance::PreciseParts(t) => {
                 let [turns, turned] = [t.turns as usize, t.turned as usize];
-                [8, t.groups, t.columns, t.stages, t.rests, turns, turned, 0]
+                [
+                    8, t.groups, t.columns, t.stages, t.rests, turns, turned, 0, 0,
+                ]
             }
-            Instance::Alternating(t) => {
+            Instance::Persistent(t) => {
                 let turned = t.turned as usize;
                 [
                     9,
+                    t.groups,
                     t.instructions,
                     t.columns,
                     t.stages,
@@ -154,7 +160,7 @@ impl Instance {
     pub(super) fn stores_by_tma(self) -> bool {
         matches!(
             self,
-            Instance::Many(_) | Instance::Wave(_) | Instance::Alternating(_)
+            Instance::Many(_) | Instance::Wave(_) | Instance::Persistent(_)
         )
     }
 
@@ -208,7 +214,7 @@ impl Instance {
                 is_able.then_some(Instance::Cluster(tile))
             }
             Instance::PreciseParts(_) => (need.batches == 1).then_some(self),
-            Instance::Alternating(tile) => {
+            Instance::Persistent(tile) => {
                 let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
                 let [m, n, _] = need.size;
                 let size = if tile.turned { [n, m] } else { [m, n] };
@@ -292,9 +298,14 @@ impl fmt::Display for Instance {
                 }
                 f.write_str(exchanged(tile.turned))
             }
-            Instance::Alternating(tile) => {
+            Instance::Persistent(tile) => {
                 let ([rows, columns], [x, y]) = (tile.shape(), tile.along);
-                write!(f, "{rows}x{columns} in turns")?;
+                let schedule = if tile.groups > 1 {
+                    "cooperative"
+                } else {
+                    "in turns"
+                };
+                write!(f, "{rows}x{columns} {schedule}")?;
                 match tile.along {
                     [1, 1] => {}
                     [PAIR, 1] => f.write_str(by_pairs(PAIR))?,
@@ -343,7 +354,7 @@ mod tests {
                 .filter_map(|instance| instance.fitted(need));
             let columns = fitted.filter_map(|instance| match instance {
                 Instance::Many(tile) => Some(tile.columns),
-                Instance::Alternating(tile) => Some(tile.columns),
+                Instance::Persistent(tile) => Some(tile.columns),
                 _ => None,
             });
             columns

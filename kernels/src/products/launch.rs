@@ -49,8 +49,8 @@ pub(super) type ClusterHandles<T, O> = handles! {
     data: Data<O>,
 };
 
-/// The parameters of `alternating`.
-pub(super) type AlternatingHandles<T, O> = handles! {
+/// The parameters of `alternating` and `cooperative`.
+pub(super) type PersistentHandles<T, O> = handles! {
     x y: TensorMap<T>,
     c: TensorMap<O>,
     m n k: Scalar<i32>,
@@ -129,8 +129,8 @@ pub(super) type OfCluster<'l, T, O> = handles! {
     data: &'l EpilogueArguments<'l, O>,
 };
 
-/// The arguments of `alternating`.
-pub(super) type OfAlternating<'l, T, O> = handles! {
+/// The arguments of `alternating` and `cooperative`.
+pub(super) type OfPersistent<'l, T, O> = handles! {
     x y: &'l View<'l, T>,
     c: &'l View<'l, O>,
     m n k: i32,
@@ -176,7 +176,7 @@ impl<T, O> Launch<'_, T, O> {
         (x, y, out, stride, m, n, k, data)
     }
 
-    pub(super) fn of_alternating(&self, is_turned: bool) -> OfAlternating<'_, T, O> {
+    pub(super) fn of_persistent(&self, is_turned: bool) -> OfPersistent<'_, T, O> {
         let (x, y, c, _, _, m, n, k, data) = self.of_few(is_turned);
         (x, y, c, m, n, k, data)
     }

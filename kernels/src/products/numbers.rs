@@ -1,11 +1,11 @@
 //! Numbers of instances, by which cases name what they run. A tile that the table does not have is an error of compilation.
 
-use super::alternating_tile::AlternatingTile;
 use super::cluster_tiles::ClusterTile;
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;
 use super::few_tiles::FewTile;
 use super::instances::Instance;
+use super::persistent_tile::PersistentTile;
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 
@@ -67,8 +67,8 @@ pub(super) const fn cluster(tile: ClusterTile) -> usize {
     Instance::Cluster(tile).number()
 }
 
-pub(super) const fn alternating(tile: AlternatingTile) -> usize {
-    Instance::Alternating(tile).number()
+pub(super) const fn persistent(tile: PersistentTile) -> usize {
+    Instance::Persistent(tile).number()
 }
 
 pub(super) const fn precise(tile: PreciseTile) -> usize {

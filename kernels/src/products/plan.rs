@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::alternating_tile::AlternatingTile;
 use super::dense::ManyTile;
 use super::division::Division;
 use super::factor::INSTRUCTION_ROWS;
@@ -11,6 +10,7 @@ use super::few_tiles::FewTile;
 use super::instances::Instance;
 use super::loose_times::{any_microseconds, copied_microseconds, copy_microseconds};
 use super::need::Need;
+use super::persistent_tile::PersistentTile;
 use super::precise::PreciseTile;
 use super::raster;
 use super::same_lines;
@@ -19,7 +19,7 @@ pub(crate) use super::times::{
     FILLED_BY_FEW, FILLED_BY_MANY, clock, resident, step_cycles, together,
 };
 use super::times::{
-    alternating_microseconds, cluster_microseconds, few_microseconds, many_microseconds,
+    cluster_microseconds, few_microseconds, many_microseconds, persistent_microseconds,
     precise_microseconds, wave_microseconds,
 };
 
@@ -80,7 +80,7 @@ impl Plan {
                     microseconds: any_microseconds(tile, grid, need),
                 }
             }
-            Instance::Alternating(tile) => of_alternating(instance, tile, need),
+            Instance::Persistent(tile) => of_persistent(instance, tile, need),
             Instance::Split(tile) => of_split(instance, tile, need),
             Instance::Precise(tile) => of_precise(instance, tile, need),
             Instance::PreciseParts(tile) => {
@@ -133,7 +133,7 @@ impl Plan {
                 let along_m = m.div_ceil(rows).next_multiple_of(tile.ctas);
                 along_m * n.div_ceil(columns) * need.batches
             }
-            Instance::Alternating(tile) => tile.count([m, n]),
+            Instance::Persistent(tile) => tile.count([m, n]),
             Instance::Precise(tile) => {
                 let [along_rows, along_columns] = tile.count([m, n]);
                 along_rows * along_columns * need.batches
@@ -182,7 +182,7 @@ fn of_many(instance: Instance, tile: ManyTile, need: &Need) -> Plan {
     }
 }
 
-fn of_alternating(instance: Instance, tile: AlternatingTile, need: &Need) -> Plan {
+fn of_persistent(instance: Instance, tile: PersistentTile, need: &Need) -> Plan {
     let [m, n, _] = need.size;
     let tiles = tile.count([m, n]);
     let waves = tiles.div_ceil(resident(tile.ctas())).max(1);
@@ -191,7 +191,7 @@ fn of_alternating(instance: Instance, tile: AlternatingTile, need: &Need) -> Pla
     Plan {
         instance,
         grid: [programs, 1, 1],
-        microseconds: alternating_microseconds(tile, [programs, waves, tiles], need),
+        microseconds: persistent_microseconds(tile, [programs, waves, tiles], need),
     }
 }
 

@@ -65,7 +65,7 @@ fn loaded_once(instance: Instance) -> Option<[usize; 2]> {
             let ([rows, columns], [along_x, along_y]) = (tile.shape(), tile.along);
             Some(exchanged(tile.turned, [along_x * rows, along_y * columns]))
         }
-        Instance::Alternating(tile) => {
+        Instance::Persistent(tile) => {
             let ([rows, columns], [along_x, along_y]) = (tile.shape(), tile.along);
             Some(exchanged(tile.turned, [along_x * rows, along_y * columns]))
         }

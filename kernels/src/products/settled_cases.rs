@@ -2,13 +2,13 @@
 
 use tilekit::prelude::*;
 
-use super::alternating_tile::AlternatingTile;
 use super::case_product::{Lies, Product};
 use super::cluster_tiles::ClusterTile;
 use super::epilogue::Plain;
 use super::form::Side;
 use super::instances::INSTANCES;
-use super::numbers::{alternating, cluster, few, few_exchanged, many, wave, wave_by_pairs};
+use super::numbers::{cluster, few, few_exchanged, many, persistent, wave, wave_by_pairs};
+use super::persistent_tile::PersistentTile;
 use super::plan::Plan;
 
 /// A, B or both settled: 1, 2 or 3. Rings that wrap and rings that are not filled, CTAs without steps.
@@ -23,7 +23,7 @@ use super::plan::Plan;
         cluster(ClusterTile::of([2, 4], [1, 96, 11])), cluster(ClusterTile::of([4, 1], [2, 32, 11]).exchanged()),
         cluster(ClusterTile::of([1, 1], [1, 80, 9]).in_parts(8)),
         cluster(ClusterTile::of([2, 2], [1, 112, 7]).exchanged().in_parts(2)), wave([1, 64, 14]),
-        many([2, 64, 256, 4]), alternating(AlternatingTile::of([2, 168, 5, 1]).exchanged())
+        many([2, 64, 256, 4]), persistent(PersistentTile::of([2, 168, 5, 1]).exchanged())
     ]
 ))]
 fn product_settled_bf16(case: &mut Case) -> CaseResult {

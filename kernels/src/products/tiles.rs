@@ -1,12 +1,12 @@
 //! The tiles of all kernels that a plan chooses among, a list for each kernel, by rows and columns; [`instances`](super::instances) makes instances of them.
 
-use super::alternating_tile::AlternatingTile;
 use super::any_rows::AnyTile;
 use super::cluster_tiles::ClusterTile;
 use super::copied_tiles::CopiedTile;
 use super::dense::ManyTile;
 use super::factor::INSTRUCTION_ROWS;
 use super::few_tiles::FewTile;
+use super::persistent_tile::PersistentTile;
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 
@@ -33,32 +33,61 @@ pub(super) const MANY: [ManyTile; 17] = [
 ];
 
 /// Tiles of `alternating`: columns, stages, buffers of results. Exchanged they are for M that multiples of 8 divide better than those of 64, 128x168 for 1163 rows, whose seven tiles waste 1 %.
-pub(super) const ALTERNATING: [AlternatingTile; 21] = [
-    AlternatingTile::of([2, 128, 6, 2]),
-    AlternatingTile::of([2, 128, 6, 2]).by_pairs(),
-    AlternatingTile::of([2, 128, 6, 2]).exchanged(),
-    AlternatingTile::of([2, 128, 6, 2]).exchanged().by_pairs(),
-    AlternatingTile::of([2, 144, 5, 2]).exchanged(),
-    AlternatingTile::of([2, 160, 5, 1]),
-    AlternatingTile::of([2, 160, 5, 1]).exchanged(),
-    AlternatingTile::of([2, 160, 5, 1]).exchanged().by_pairs(),
-    AlternatingTile::of([2, 168, 5, 1]).exchanged(),
-    AlternatingTile::of([2, 176, 5, 1]).by_pairs(),
-    AlternatingTile::of([2, 176, 5, 1]).exchanged(),
-    AlternatingTile::of([2, 176, 5, 1]).exchanged().by_pairs(),
-    AlternatingTile::of([2, 192, 4, 2]),
-    AlternatingTile::of([2, 192, 4, 2]).by_pairs(),
-    AlternatingTile::of([3, 112, 5, 2]),
-    AlternatingTile::of([3, 112, 5, 2]).by_pairs(),
-    AlternatingTile::of([3, 112, 5, 2]).by_clusters([1, 2]),
-    AlternatingTile::of([3, 112, 5, 2]).exchanged(),
-    AlternatingTile::of([3, 112, 5, 2]).exchanged().by_pairs(),
-    AlternatingTile::of([3, 112, 5, 2])
+pub(super) const ALTERNATING: [PersistentTile; 21] = [
+    PersistentTile::of([2, 128, 6, 2]),
+    PersistentTile::of([2, 128, 6, 2]).by_pairs(),
+    PersistentTile::of([2, 128, 6, 2]).exchanged(),
+    PersistentTile::of([2, 128, 6, 2]).exchanged().by_pairs(),
+    PersistentTile::of([2, 144, 5, 2]).exchanged(),
+    PersistentTile::of([2, 160, 5, 1]),
+    PersistentTile::of([2, 160, 5, 1]).exchanged(),
+    PersistentTile::of([2, 160, 5, 1]).exchanged().by_pairs(),
+    PersistentTile::of([2, 168, 5, 1]).exchanged(),
+    PersistentTile::of([2, 176, 5, 1]).by_pairs(),
+    PersistentTile::of([2, 176, 5, 1]).exchanged(),
+    PersistentTile::of([2, 176, 5, 1]).exchanged().by_pairs(),
+    PersistentTile::of([2, 192, 4, 2]),
+    PersistentTile::of([2, 192, 4, 2]).by_pairs(),
+    PersistentTile::of([3, 112, 5, 2]),
+    PersistentTile::of([3, 112, 5, 2]).by_pairs(),
+    PersistentTile::of([3, 112, 5, 2]).by_clusters([1, 2]),
+    PersistentTile::of([3, 112, 5, 2]).exchanged(),
+    PersistentTile::of([3, 112, 5, 2]).exchanged().by_pairs(),
+    PersistentTile::of([3, 112, 5, 2])
         .exchanged()
         .by_clusters([1, 2]),
-    AlternatingTile::of([3, 112, 5, 2])
+    PersistentTile::of([3, 112, 5, 2])
         .exchanged()
         .by_clusters([2, 4]),
+];
+
+/// Tiles of `cooperative`: instructions of a warpgroup, columns, stages, buffers of results. Of those that were timed at 1354 sizes they are the ones that gain most, one after the other
+/// (`bench/results/products/tiles.md`); 256x152 is the largest of 256 rows with four stages.
+pub(super) const COOPERATIVE: [PersistentTile; 10] = [
+    PersistentTile::cooperative([1, 192, 5, 1])
+        .exchanged()
+        .by_pairs(),
+    PersistentTile::cooperative([1, 208, 4, 2])
+        .exchanged()
+        .by_pairs(),
+    PersistentTile::cooperative([2, 112, 4, 2])
+        .exchanged()
+        .by_clusters([1, 2]),
+    PersistentTile::cooperative([2, 112, 4, 2])
+        .exchanged()
+        .by_clusters([1, 4]),
+    PersistentTile::cooperative([2, 136, 4, 1]).by_clusters([1, 2]),
+    PersistentTile::cooperative([2, 136, 4, 1])
+        .exchanged()
+        .by_clusters([1, 2]),
+    PersistentTile::cooperative([2, 152, 4, 1]).by_clusters([1, 2]),
+    PersistentTile::cooperative([2, 152, 4, 1])
+        .exchanged()
+        .by_clusters([1, 2]),
+    PersistentTile::cooperative([2, 184, 3, 2]).by_clusters([1, 2]),
+    PersistentTile::cooperative([2, 184, 3, 2])
+        .exchanged()
+        .by_clusters([1, 2]),
 ];
 
 /// Tiles of `one_wave`: warpgroups of 64 rows, columns, stages. 64x96 is for few rows by some 12000 columns.

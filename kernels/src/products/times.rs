@@ -3,13 +3,13 @@
 
 use std::sync::OnceLock;
 
-use super::alternating_tile::AlternatingTile;
 use super::cluster_tiles::ClusterTile;
 use super::division::Division;
 use super::ending::adders;
 use super::factor::{INSTRUCTION_ROWS, MULTIPROCESSORS, STAGE_BYTES, UNIT_BYTES};
 use super::few_tiles::FewTile;
 use super::need::Need;
+use super::persistent_tile::PersistentTile;
 use super::precise::PreciseTile;
 use super::raster::asked_of_l2;
 use super::split_k::SplitTile;
@@ -203,8 +203,8 @@ pub(super) fn many_microseconds(
 }
 
 /// What warpgroups in turns take for so many tiles of all programs: products of a tile or what is stored of the one before, whichever takes longer. Fitted to 147 measured pairs of product and tile on an H200.
-pub(super) fn alternating_microseconds(
-    tile: AlternatingTile,
+pub(super) fn persistent_microseconds(
+    tile: PersistentTile,
     [programs, waves, tiles]: [usize; 3],
     need: &Need,
 ) -> f64 {
@@ -216,7 +216,11 @@ pub(super) fn alternating_microseconds(
     let step = step_cycles(shape).max(lines(need) * stage / 70.3);
     let end = 3710.0 * area / 32768.0;
     // A tile ends slower beside the products of another.
-    let of_tile = (steps * step).max(1.25 * end);
+    let of_tile = if tile.groups == 1 {
+        (steps * step).max(1.25 * end)
+    } else {
+        steps * step + 111.0 + end
+    };
     let cycles = 6840.0 + waves as f64 * of_tile + end;
     let share = steps * step / of_tile * programs as f64 / MULTIPROCESSORS as f64;
     let l2_bytes = tiles as f64 * steps * stage;
@@ -225,10 +229,13 @@ pub(super) fn alternating_microseconds(
     let memory = memory_microseconds(bytes, of_l2, need) + 1.78;
     let alone = (cycles / clock(share)).max(memory);
     let time = of_pairs(shape, ctas, need) * alone;
-    // Four stages are few for one warpgroup that multiplies without a break, and where a program has one tile the other warpgroup has none.
-    let of_stages = if tile.stages <= 4 { 1.029 } else { 1.0 };
-    let of_turns = if waves > 1 { 1.0 } else { 1.2 };
-    let time = of_stages * of_turns * time;
+    // Four stages are few for one warpgroup that multiplies without a break.
+    let of_stages = if tile.stages <= 4 && tile.groups == 1 {
+        1.029
+    } else {
+        1.0
+    };
+    let time = of_stages * time;
     let size = if tile.turned { [n, m] } else { [m, n] };
     together(
         time,

@@ -9,7 +9,7 @@ use super::super::plan::{Plan, resident, step_cycles};
 pub(super) const COUNT: usize = KERNELS + 43;
 
 /// Kernels that were fitted.
-const KERNELS: usize = 8;
+const KERNELS: usize = 9;
 
 /// Bytes a microsecond that DRAM and L2 give at most, and cycles a microsecond: what times of the model are divided by to become shares.
 const DRAM: f64 = 4.3e6;
@@ -84,11 +84,15 @@ impl Tile {
                 resident: resident(tile.ctas()),
                 ..Tile::new(4, tile.shape(), tile.stages)
             },
-            Instance::Alternating(tile) => Tile {
+            Instance::Persistent(tile) => Tile {
                 along: tile.along,
                 turned: tile.turned,
                 resident: resident(tile.ctas()),
-                ..Tile::new(5, tile.shape(), tile.stages)
+                ..Tile::new(
+                    if tile.groups == 1 { 5 } else { 8 },
+                    tile.shape(),
+                    tile.stages,
+                )
             },
             Instance::Any(tile) => Tile {
                 units: tile.units,

@@ -1,12 +1,13 @@
-//! Tiles of products whose warpgroups take turns.
+//! Tiles of persistent kernels of any width.
 
-use std::fmt;
+use std::{fmt, ops};
 
 use tilekit::prelude::*;
 use tilekit::target::SM_90A;
 
 use super::dense::PAIR;
 use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES, SWIZZLED_ROWS};
+use super::persistent::GROUPS;
 
 /// Bytes that mbarriers take at most.
 const MBARRIER_BYTES: usize = 1024;
@@ -14,10 +15,12 @@ const MBARRIER_BYTES: usize = 1024;
 /// Sums of a thread, in columns of one instruction, beside which an epilogue has the registers for the addresses of C's rows that it reads of an exchanged result.
 const BESIDE_EPILOGUE: usize = 192;
 
-/// A tile of [`alternating`](super::alternating::alternating) of one warpgroup.
+/// A tile of [`alternating`](super::alternating::alternating), of one warpgroup, or of [`cooperative`](super::cooperative::cooperative), of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct AlternatingTile {
-    /// Instructions along the rows, of 64 each. Results of one are stored at a time.
+pub struct PersistentTile {
+    /// Warpgroups that multiply a tile together, 2 at most.
+    pub groups: usize,
+    /// Instructions along the rows of a warpgroup, of 64 each. Results of one are stored at a time.
     pub instructions: usize,
     /// Columns.
     pub columns: usize,
@@ -31,10 +34,11 @@ pub struct AlternatingTile {
     pub turned: bool,
 }
 
-impl AlternatingTile {
-    /// Of instructions, columns, stages and buffers, for CTAs without clusters.
+impl PersistentTile {
+    /// Of one warpgroup: instructions, columns, stages and buffers, for CTAs without clusters.
     pub const fn of([instructions, columns, stages, buffers]: [usize; 4]) -> Self {
-        AlternatingTile {
+        PersistentTile {
+            groups: 1,
             instructions,
             columns,
             stages,
@@ -44,20 +48,34 @@ impl AlternatingTile {
         }
     }
 
-    /// Of so many instructions and columns, with as many stages as there is room for beside a buffer for results of 16 bits, and then with as many buffers.
-    pub fn filled(instructions: usize, columns: usize) -> Self {
+    /// Of two warpgroups, with as many instructions each.
+    pub const fn cooperative(sizes: [usize; 4]) -> Self {
+        PersistentTile {
+            groups: GROUPS,
+            ..PersistentTile::of(sizes)
+        }
+    }
+
+    /// Of so many warpgroups, instructions of each and columns, with as many stages as there is room for beside a buffer for results of 16 bits, and then with as many buffers, of which parts of tiles have them in turn.
+    pub fn filled([groups, instructions, columns]: [usize; 3]) -> Self {
         let room = SM_90A.cta.shared_bytes as usize - MBARRIER_BYTES;
-        let stage = (instructions * INSTRUCTION_ROWS + columns) * STAGE_BYTES;
+        let stage = (groups * instructions * INSTRUCTION_ROWS + columns) * STAGE_BYTES;
         let buffer = INSTRUCTION_ROWS * columns * size_of::<bf16>();
         let stages = (room - buffer) / stage;
-        let buffers = ((room - stages * stage) / buffer).min(instructions);
-        AlternatingTile::of([instructions, columns, stages, buffers])
+        let most = ((room - stages * stage) / buffer).min(groups * instructions);
+        let parts = GROUPS * instructions;
+        let divides = |buffers: &usize| parts.is_multiple_of(*buffers);
+        let buffers = (1..=most).rev().find(divides).unwrap_or(1);
+        PersistentTile {
+            groups,
+            ..PersistentTile::of([instructions, columns, stages, buffers])
+        }
     }
 
     /// The same of A and B exchanged.
     #[must_use]
     pub const fn exchanged(self) -> Self {
-        AlternatingTile {
+        PersistentTile {
             turned: true,
             ..self
         }
@@ -72,34 +90,33 @@ impl AlternatingTile {
     /// The same for each CTA of clusters of so many tiles along rows and along columns.
     #[must_use]
     pub const fn by_clusters(self, along: [usize; 2]) -> Self {
-        AlternatingTile { along, ..self }
+        PersistentTile { along, ..self }
     }
 
     /// The same beside an epilogue, of fewer sums if its registers need it; programs of a grid for fewer tiles take more of them each.
     pub(crate) fn fitted_beside(self, is_plain: bool) -> Self {
+        let instructions = self.instructions.min(2);
         if is_plain || !self.turned || self.instructions * self.columns <= BESIDE_EPILOGUE {
             return self;
         }
-        AlternatingTile {
-            instructions: 2,
-            columns: 96,
-            stages: 7,
-            buffers: 2,
-            ..self
+        let columns = BESIDE_EPILOGUE / instructions;
+        PersistentTile {
+            along: self.along,
+            ..PersistentTile::filled([self.groups, instructions, columns]).exchanged()
         }
     }
 
-    /// Whether the model of times was fitted to such tiles: of 128 rows, without clusters or by pairs.
+    /// Whether the model of times was fitted to such tiles: of one warpgroup and 128 rows, without clusters or by pairs.
     pub(super) fn is_judged_by_model(self) -> bool {
-        self.instructions == 2 && matches!(self.along, [1 | PAIR, 1])
+        [self.groups, self.instructions] == [1, 2] && matches!(self.along, [1 | PAIR, 1])
     }
 
     /// Whether both are the same but for stages and buffers.
     pub(super) fn is_as_large(self, other: Self) -> bool {
-        let AlternatingTile {
+        let PersistentTile {
             stages, buffers, ..
         } = self;
-        self == AlternatingTile {
+        self == PersistentTile {
             stages,
             buffers,
             ..other
@@ -113,7 +130,10 @@ impl AlternatingTile {
 
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
-        [self.instructions * INSTRUCTION_ROWS, self.columns]
+        [
+            self.groups * self.instructions * INSTRUCTION_ROWS,
+            self.columns,
+        ]
     }
 
     /// Tiles of results of M by N, those of a cluster one by one.
@@ -143,7 +163,7 @@ impl AlternatingTile {
     /// Rows of X and of Y that a TMA load takes: those outside of a matrix are filled with zeros slower than others are loaded, and boxes that are outside as a whole need not be.
     pub fn boxes(self) -> [usize; 2] {
         let ([rows, columns], [of_rows, of_columns]) = (self.shape(), self.sharing());
-        let halves = 2 * self.instructions;
+        let halves = 2 * self.groups * self.instructions;
         [
             box_of(rows, [halves, 4, 8], of_rows),
             box_of(columns, [4, 3, 2], of_columns),
@@ -159,10 +179,30 @@ impl AlternatingTile {
         }
     }
 
-    /// Where the results of an instruction begin in C, of a tile that begins at `row` and `column`.
+    /// Rows of a tile that a warpgroup multiplies.
+    pub(super) fn rows(self, group: usize) -> ops::Range<usize> {
+        let rows = self.instructions * INSTRUCTION_ROWS;
+        let first = group % self.groups * rows;
+        first..first + rows
+    }
+
+    /// The turn of a warpgroup's instruction among those that share buffers: warpgroups that finish at the same time alternate, for one must not wait for all that the other stores.
+    pub(super) fn part(self, [group, number]: [usize; 2]) -> usize {
+        if self.groups > 1 {
+            number * GROUPS + group
+        } else {
+            group * self.instructions + number
+        }
+    }
+
+    /// Where the results of a warpgroup's instruction begin in C, of a tile that begins at `row` and `column`.
     #[track_caller]
-    pub(super) fn place(self, number: usize, [row, column]: [Scalar<i32>; 2]) -> [Scalar<i32>; 2] {
-        let row = row + number * INSTRUCTION_ROWS;
+    pub(super) fn place(
+        self,
+        [group, number]: [usize; 2],
+        [row, column]: [Scalar<i32>; 2],
+    ) -> [Scalar<i32>; 2] {
+        let row = row + (self.rows(group).start + number * INSTRUCTION_ROWS);
         if self.turned {
             [column, row]
         } else {
@@ -178,7 +218,7 @@ fn box_of(extent: usize, counts: [usize; 3], ctas: usize) -> usize {
     extent / counts.into_iter().find(divides).unwrap_or(ctas)
 }
 
-impl fmt::Display for AlternatingTile {
+impl fmt::Display for PersistentTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([rows, columns], [x, y]) = (self.shape(), self.along);
         write!(f, "{rows}x{columns}x{}x{}", self.stages, self.buffers)?;
@@ -192,32 +232,64 @@ impl fmt::Display for AlternatingTile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::products::tiles::COOPERATIVE;
 
     /// 168 columns are three boxes of 56; 184 columns no multiple of 8 divides.
     #[test]
     fn boxes_are_whole_swizzles_and_each_cta_loads_as_many() {
-        let boxes = |tile: AlternatingTile| tile.boxes();
-        assert_eq!(boxes(AlternatingTile::filled(2, 128)), [32, 32]);
-        assert_eq!(boxes(AlternatingTile::filled(2, 168)), [32, 56]);
-        assert_eq!(boxes(AlternatingTile::filled(2, 184)), [32, 184]);
-        assert_eq!(boxes(AlternatingTile::filled(3, 112).by_pairs()), [32, 56]);
-        let wide = AlternatingTile::filled(3, 112).by_clusters([2, 4]);
+        let boxes = |tile: PersistentTile| tile.boxes();
+        assert_eq!(boxes(PersistentTile::filled([1, 2, 128])), [32, 32]);
+        assert_eq!(boxes(PersistentTile::filled([1, 2, 168])), [32, 56]);
+        assert_eq!(boxes(PersistentTile::filled([1, 2, 184])), [32, 184]);
+        assert_eq!(
+            boxes(PersistentTile::filled([1, 3, 112]).by_pairs()),
+            [32, 56]
+        );
+        let wide = PersistentTile::filled([1, 3, 112]).by_clusters([2, 4]);
         assert_eq!(boxes(wide), [48, 56]);
         assert!(wide.is_divided());
-        assert!(!AlternatingTile::filled(2, 184).by_pairs().is_divided());
+        assert!(!PersistentTile::filled([1, 2, 184]).by_pairs().is_divided());
     }
 
     #[test]
     fn stages_and_buffers_fill_shared_memory() {
-        let filled = |instructions, columns| {
-            let AlternatingTile {
+        let filled = |groups, instructions, columns| {
+            let PersistentTile {
                 stages, buffers, ..
-            } = AlternatingTile::filled(instructions, columns);
+            } = PersistentTile::filled([groups, instructions, columns]);
             [stages, buffers]
         };
-        assert_eq!(filled(2, 128), [6, 2]);
-        assert_eq!(filled(2, 192), [5, 1]);
-        assert_eq!(filled(3, 112), [5, 2]);
-        assert_eq!(filled(3, 128), [5, 1]);
+        assert_eq!(filled(1, 2, 128), [6, 2]);
+        assert_eq!(filled(1, 2, 192), [5, 1]);
+        assert_eq!(filled(1, 3, 112), [5, 2]);
+        assert_eq!(filled(1, 3, 128), [5, 1]);
+        assert_eq!(filled(2, 1, 256), [4, 1]);
+        assert_eq!(filled(2, 2, 152), [4, 1]);
+        assert_eq!(filled(2, 2, 160), [3, 2]);
+    }
+
+    #[test]
+    fn listed_cooperative_tiles_fill_shared_memory() {
+        for tile in COOPERATIVE {
+            let filled = PersistentTile::filled([tile.groups, tile.instructions, tile.columns]);
+            let filled = PersistentTile {
+                turned: tile.turned,
+                ..filled.by_clusters(tile.along)
+            };
+            assert_eq!(tile, filled);
+            assert!(tile.is_divided(), "{tile}");
+        }
+    }
+
+    /// Each of four parts has one of two buffers in turn, that of its warpgroup.
+    #[test]
+    fn warpgroups_that_finish_together_have_a_buffer_each() {
+        let tile = PersistentTile::filled([2, 2, 128]);
+        assert_eq!(tile.buffers, 2);
+        for group in 0..GROUPS {
+            for number in 0..tile.instructions {
+                assert_eq!(tile.part([group, number]) % tile.buffers, group);
+            }
+        }
     }
 }

@@ -1,0 +1,49 @@
+//! Products with large tiles of any width: a persistent kernel in which two warpgroups multiply a tile together, of 64 or 128 rows each. Results leave 64 rows at a time, so that 256x152 has four stages beside them.
+//! Tiles may be exchanged, so that their columns, in steps of 8, are rows of C.
+
+use tilekit::prelude::*;
+
+use super::epilogue::{Data, Epilogue};
+use super::factor::{Operand, ResultOf, depth};
+use super::form::{Form, swizzle_of};
+use super::persistent::Persistent;
+use super::persistent_tile::PersistentTile;
+
+/// `D[M, N] = X[M, K] · Y[N, K]ᵀ`; in a turned tile `C` is the transpose of `D`: the product with X and Y exchanged. TMA loads read zeros outside of a tensor, and TMA stores drop what is written there. Both operands are along K.
+#[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
+pub fn cooperative<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    #[fixed] form: Form<PersistentTile, E>,
+    #[block([form.tile.boxes()[0], depth::<T>()], Nvmma::B128)] x: TensorMap<T>,
+    #[block([form.tile.boxes()[1], depth::<T>()], Nvmma::B128)] y: TensorMap<T>,
+    #[block(form.tile.stored(), swizzle_of::<O>(form.tile.stored()[1]))] c: TensorMap<O>,
+    m: i32,
+    n: i32,
+    k: i32,
+    data: Data<O>,
+) {
+    launch_dependents();
+    multiply_together(Persistent::new(form, (x, y, c), [m, n, k], data));
+}
+
+/// The product, in tiles of both warpgroups. While they store one, the next is loaded.
+#[device]
+fn multiply_together<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(product: Persistent<T, O, E>) {
+    let Persistent {
+        pipeline,
+        own,
+        steps,
+        ..
+    } = product;
+    product.run(|group: usize| {
+        product.wait_for_epilogue();
+        let mut fill = scalar(0);
+        let mut turn = product.start();
+        for number in own.of_group(group) {
+            let (sums, held) = product.sums(product.rows(group), fill);
+            let sums = sums.wait_all();
+            pipeline.consumer_release_when(steps > 0, held);
+            fill += steps;
+            turn = product.finish(group, sums, number, turn);
+        }
+    });
+}

@@ -1,0 +1,265 @@
+//! What persistent kernels of tiles of any width share: which tiles a program has, its ring of stages, and how results leave. [`alternating`](super::alternating::alternating) has a tile for each of two warpgroups
+//! (pingpong), [`cooperative`](super::cooperative::cooperative) one for both.
+
+use std::ops;
+
+use tilekit::prelude::*;
+
+use super::dense::rows_of_group;
+use super::epilogue::{Data, Epilogue};
+use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth};
+use super::finished::Finished;
+use super::form::Form;
+use super::multicast::{Share, load_boxes, ranks};
+use super::persistent_tile::PersistentTile;
+use super::settled::are_settled;
+
+/// Consumer warpgroups.
+pub(super) const GROUPS: usize = 2;
+
+/// Registers of a consumer thread, and of one that loads or stores.
+const REGISTERS: [u32; 2] = [232, 40];
+
+/// The tiles of this program.
+#[derive(Clone, Copy)]
+pub(super) struct Own {
+    tile: PersistentTile,
+    order: GroupedRows,
+    first: Scalar<i32>,
+    /// Programs, or clusters, and so how far its tiles are apart.
+    pub(super) by: Scalar<i32>,
+    pub(super) all: Scalar<i32>,
+}
+
+impl Own {
+    #[device]
+    fn new(tile: PersistentTile, size: [Scalar<i32>; 2]) -> Self {
+        let ([rows, columns], [along_rows, along_columns]) = (tile.shape(), tile.along);
+        let of_cluster = [along_rows * rows, along_columns * columns];
+        let order = GroupedRows::new(size, of_cluster, rows_of_group(of_cluster));
+        let (first, by) = if tile.ctas() > 1 {
+            (cluster_id(0), num_clusters(0))
+        } else {
+            (program_id(0), num_programs(0))
+        };
+        Own {
+            tile,
+            order,
+            first,
+            by,
+            all: order.count(),
+        }
+    }
+
+    #[track_caller]
+    fn of_program(self) -> Range<i32> {
+        range(self.first, self.all).step(self.by)
+    }
+
+    /// Those of a warpgroup: every other one, or all that both multiply.
+    #[track_caller]
+    pub(super) fn of_group(self, group: usize) -> Range<i32> {
+        if self.tile.groups > 1 {
+            return self.of_program();
+        }
+        range(self.first + self.by * group, self.all).step(self.by * GROUPS)
+    }
+
+    /// Row and column where a tile begins.
+    #[device]
+    pub(super) fn place(self, number: Scalar<i32>) -> [Scalar<i32>; 2] {
+        let ([rows, columns], [row, column]) = (self.tile.shape(), self.order.place(number));
+        let [along_rows, along_columns] = self.tile.along;
+        let [of_row, of_column] = ranks(self.tile.along);
+        let row = of_row.map_or(row, |rank| row * along_rows + rank);
+        let column = of_column.map_or(column, |rank| column * along_columns + rank);
+        [row * rows, column * columns]
+    }
+}
+
+/// A product and what the partitions of a CTA share.
+#[derive(Clone, Copy)]
+pub(super) struct Persistent<T: Operand, O, E> {
+    form: Form<PersistentTile, E>,
+    maps: (TensorMap<T>, TensorMap<T>, TensorMap<O>),
+    /// M and N, or in a turned tile N and M.
+    size: [Scalar<i32>; 2],
+    data: Data<O>,
+    pub(super) pipeline: Pipeline<(Smem<T>, Smem<T>)>,
+    epilogue: EpilogueStore<O>,
+    pub(super) own: Own,
+    pub(super) steps: Scalar<i32>,
+}
+
+impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
+    #[device]
+    pub(super) fn new(
+        form: Form<PersistentTile, E>,
+        maps: (TensorMap<T>, TensorMap<T>, TensorMap<O>),
+        [m, n, k]: [Scalar<i32>; 3],
+        data: Data<O>,
+    ) -> Self {
+        let (tile, (x, y, c)) = (form.tile, maps);
+        let [rows, columns] = tile.shape();
+        let buffers = (
+            Smem::<T>::alloc([tile.stages, rows, depth::<T>()], x.layout()),
+            Smem::<T>::alloc([tile.stages, columns, depth::<T>()], y.layout()),
+        );
+        let mut readers = Consumers::warpgroups(tile.groups);
+        if tile.ctas() > 1 {
+            readers = readers.of_grid(tile.along);
+        }
+        let pipeline = Pipeline::new(buffers, Producers::Tma, readers);
+        if tile.ctas() > 1 {
+            // Others arrive at its mbarriers.
+            cluster_barrier_relaxed();
+        }
+        let parts = Turns::of_warpgroups(GROUPS * tile.instructions).with_buffers(tile.buffers);
+        Persistent {
+            form,
+            maps,
+            size: [m, n],
+            data,
+            pipeline,
+            epilogue: EpilogueStore::alloc(c, parts),
+            own: Own::new(tile, [m, n]),
+            steps: steps_along(k, depth::<T>()),
+        }
+    }
+
+    /// Runs `multiply` by the consumer warpgroups, beside a warp that loads and one for each of them that stores.
+    #[track_caller]
+    pub(super) fn run(self, multiply: impl Fn(usize)) {
+        let [of_consumers, of_others] = REGISTERS;
+        warp_specialize()
+            .registers(of_consumers)
+            .main(|| multiply(0))
+            .workers(1..GROUPS, Warps(4).registers(of_consumers), &multiply)
+            .worker(Warps(1).registers(of_others), || self.load())
+            .workers(0..GROUPS, Warps(1).registers(of_others), |group| {
+                self.store(group);
+            })
+            .run();
+    }
+
+    /// Rows of a tile that a warpgroup multiplies.
+    pub(super) fn rows(self, group: usize) -> ops::Range<usize> {
+        self.form.tile.rows(group)
+    }
+
+    /// Waits where the epilogue reads what may be of the launch before.
+    #[track_caller]
+    pub(super) fn wait_for_epilogue(self) {
+        if !self.form.epilogue.is_plain() {
+            launch_wait();
+        }
+    }
+
+    /// The first turn of any warpgroup.
+    #[track_caller]
+    pub(super) fn start(self) -> EpilogueTurn {
+        self.epilogue.start()
+    }
+
+    /// The sums of some rows of a tile over all steps, behind fill number `fill`, of which the last product may not have completed, and the stage that it reads. The first product of the next tile follows it.
+    #[device]
+    pub(super) fn sums(
+        self,
+        rows: ops::Range<usize>,
+        fill: Scalar<i32>,
+    ) -> (Accumulator<T::Sum>, Held) {
+        let pipeline = self.pipeline;
+        let columns = self.form.tile.columns;
+        let mut at = pipeline.of_fill(fill);
+        let mut before = pipeline.nothing_held(&at);
+        let mut acc = T::zeros([rows.len(), columns], columns);
+        for step in range(0, self.steps) {
+            let stage = pipeline.consumer_wait(at);
+            let (of_x, of_y) = stage.tiles;
+            acc = acc
+                .mma(of_x.slice(0, rows.clone()), of_y.transpose())
+                .wait(1);
+            let held = stage.hold();
+            at = held.next();
+            let done = std::mem::replace(&mut before, held);
+            pipeline.consumer_release_when(step > 0, done);
+        }
+        (acc, before)
+    }
+
+    /// Fills buffers with what the epilogue makes of a warpgroup's sums of a tile, an instruction after the other.
+    #[device]
+    pub(super) fn finish(
+        self,
+        group: usize,
+        sums: Tensor<T::Sum>,
+        number: Scalar<i32>,
+        turn: EpilogueTurn,
+    ) -> EpilogueTurn {
+        let (tile, [m, n]) = (self.form.tile, self.size);
+        let place = self.own.place(number);
+        let (parity, mut turn) = (turn.parity(), turn);
+        for number in 0..tile.instructions {
+            let rows = number * INSTRUCTION_ROWS..(number + 1) * INSTRUCTION_ROWS;
+            let part = sums.slice(0, rows);
+            let finished = Finished {
+                first: tile.place([group, number], place),
+                batch: scalar(0),
+                size: if tile.turned { [n, m] } else { [m, n] },
+                turned: tile.turned,
+                data: self.data,
+            };
+            let at = self.epilogue.turn(parity);
+            turn = self
+                .epilogue
+                .fill_by(tile.part([group, number]), at, |buffer| {
+                    finished.store_part(self.form.epilogue, part, buffer);
+                });
+        }
+        turn
+    }
+
+    /// The warp that stores for a warpgroup.
+    #[device]
+    fn store(self, group: usize) {
+        let (tile, epilogue, (_, _, c)) = (self.form.tile, self.epilogue, self.maps);
+        if are_settled(self.form.sides) {
+            // What it writes, launches in front may read or write.
+            launch_wait();
+        }
+        let mut turn = epilogue.start();
+        for number in self.own.of_group(group) {
+            let place = self.own.place(number);
+            let parity = turn.parity();
+            for number in 0..tile.instructions {
+                let (at, to) = (epilogue.turn(parity), tile.place([group, number], place));
+                turn = epilogue.store(tile.part([group, number]), at, c, to);
+            }
+        }
+    }
+
+    /// The producer warp.
+    #[device]
+    fn load(self) {
+        let (tile, pipeline, (x, y, _)) = (self.form.tile, self.pipeline, self.maps);
+        let [m, n] = self.size;
+        if !are_settled(self.form.sides) {
+            launch_wait();
+        }
+        let [of_row, of_column] = Share::of_operands(tile.along);
+        let mut at = pipeline.start();
+        for number in self.own.of_program() {
+            let [row, column] = self.own.place(number);
+            for step in range(0, self.steps) {
+                let stage = pipeline.producer_acquire(at);
+                let (of_x, of_y) = stage.tiles;
+                load_boxes((x, of_x), of_row, [row, step], m, stage.full);
+                load_boxes((y, of_y), of_column, [column, step], n, stage.full);
+                at = pipeline.commit(stage).advance();
+            }
+        }
+        if tile.ctas() > 1 {
+            pipeline.producer_tail(at);
+        }
+    }
+}
