@@ -80,14 +80,14 @@ fn float(value: &Bound<'_, PyAny>, wanted: DataType) -> Result<u64, Refusal> {
 /// The bits of `number` as a float of type `wanted`.
 fn of_float(number: f64, wanted: DataType) -> Result<u64, Refusal> {
     let (bits, is_finite) = match wanted {
-        DataType::F16 => (
-            f16::from_f64(number).to_bits().into(),
-            f16::from_f64(number).is_finite(),
-        ),
-        DataType::Bf16 => (
-            bf16::from_f64(number).to_bits().into(),
-            bf16::from_f64(number).is_finite(),
-        ),
+        DataType::F16 => {
+            let nearest = f16::from_f32(rounded_to_odd(number));
+            (nearest.to_bits().into(), nearest.is_finite())
+        }
+        DataType::Bf16 => {
+            let nearest = bf16::from_f32(rounded_to_odd(number));
+            (nearest.to_bits().into(), nearest.is_finite())
+        }
         DataType::F32 => (
             (number as f32).to_bits().into(),
             (number as f32).is_finite(),
@@ -100,6 +100,17 @@ fn of_float(number: f64, wanted: DataType) -> Result<u64, Refusal> {
         )));
     }
     Ok(bits)
+}
+
+/// One of the two neighbouring binary32 numbers: where it is not exact, the one whose last bit is set. No 16-bit float, and no middle of two, has that bit, so that what is rounded next is rounded
+/// as if it were exact. `from_f64` of `half` rounds to binary32 first, or drops 32 bits, and takes what is just above a tie for one.
+fn rounded_to_odd(number: f64) -> f32 {
+    let near = number as f32;
+    if f64::from(near).to_bits() == number.to_bits() || !near.is_finite() {
+        return near;
+    }
+    let is_above = f64::from(near).abs() > number.abs();
+    f32::from_bits((near.to_bits() - u32::from(is_above)) | 1)
 }
 
 /// The bits of a number that is no object of Python as a scalar of type `wanted`, in the low bytes.

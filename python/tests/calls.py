@@ -435,7 +435,7 @@ class Texts(unittest.TestCase):
         self.assertEqual(str(inspect.signature(blend_256)), "(x, out, alpha, n, *, grid, stream=None, overlap=False)")
         for part in ("`out[i] = x[i] * 2` for `i < n`.", "x: f32[n], read", "out: f32[n], written", "compiled for sm_90a"):
             self.assertIn(part, scale_256.__doc__)
-        self.assertEqual(sorted(package.__all__), ["blend_256", "copied_128", "pass_", "power_256", "power_backward_256", "scale_256", "spoken", "taps_64", "type_", "warm"])
+        self.assertEqual(sorted(package.__all__), ["blend_256", "copied_128", "halves", "pass_", "power_256", "power_backward_256", "scale_256", "spoken", "taps_64", "type_", "warm"])
         self.assertEqual(str(inspect.signature(package.pass_)), "(is_, *, stream=None)")
         self.assertIn("Puts a launch of `pass` on a stream.", package.pass_.__doc__)
 
@@ -496,6 +496,7 @@ class Texts(unittest.TestCase):
             "power_backward_256(Tensor slope, Tensor dout, Tensor(a2!) dx) -> ()",
             "pass_(Tensor(a0!) is_) -> ()",
             "type_(Tensor(a0!) x, SymInt[] grid) -> ()",
+            "halves(Tensor(a0!) out, float x, float y, SymInt[] grid) -> ()",
             "spoken(SymInt n, SymInt[] grid) -> ()",
         ])
         self.assertEqual(made[0], ("kernels_to_python_exported", "DEF"))

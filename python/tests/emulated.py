@@ -7,7 +7,7 @@ import struct
 import unittest
 
 import tilekit
-from kernels_to_python_exported import blend_256, copied_128, scale_256, spoken, taps_64
+from kernels_to_python_exported import blend_256, copied_128, halves, scale_256, spoken, taps_64
 from producers import CudaArray, Dlpack
 
 HOST, GPU = (1, 0), (2, 0)
@@ -81,6 +81,13 @@ class Emulated(unittest.TestCase):
                 else:
                     self.check(RuntimeError, "there are some", spoken, number, grid=1)
             self.assertIn(f"n: {number}", printed.getvalue())
+
+    def test_numbers_of_16_bits_are_rounded_once(self):
+        out = floats([0.0] * 2)
+        for above, wanted in ((0, (1.0, 1.0)), (2**-40, (1 + 2**-10, 1 + 2**-7))):
+            # The middle of 1 and the next number, and a little above.
+            tilekit.emulate(halves)(out, 1 + 2**-11 + above, 1 + 2**-8 + above, grid=1)
+            self.assertEqual(tuple(out.content), wanted)
 
     def check(self, error, said, kernel, *arguments, **named):
         with self.assertRaises(error) as raised:

@@ -49,6 +49,12 @@ pub fn r#type(x: Ptr<f32>) {
 }
 
 #[kernel(warps = 1)]
+pub fn halves(out: Ptr<f32>, x: f16, y: bf16) {
+    out.at(0).store(x.cast::<f32>());
+    out.at(1).store(y.cast::<f32>());
+}
+
+#[kernel(warps = 1)]
 pub fn spoken(n: i32) {
     device_print("n", n);
     device_assert(n > 0, "there are some");
