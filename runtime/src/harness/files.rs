@@ -3,17 +3,17 @@
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Writes `content` to `path` by way of a temporary file beside it, so that a reader never sees half of it and an
-/// interrupted write leaves the old file. Behind a link the file is written that it leads to. A device and a pipe are written to: a file
+/// interrupted write leaves the old file. Behind a link the file is written that it leads to, which need not be there yet. A device and a pipe are written to: a file
 /// in the place of `/dev/null` would be everybody's loss.
 ///
 /// # Errors
 /// The path, and what is there or what the operating system says.
 pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let with_path = |error: io::Error| failed(path, "written", &error);
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let target = behind_links(path).map_err(with_path)?;
     let found = fs::metadata(&target);
     let kind = found.as_ref().ok().map(fs::Metadata::file_type);
     if let Some(kind) = kind.filter(|kind| !kind.is_file()) {
@@ -28,6 +28,22 @@ pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     // A temporary file is its owner's only; what stands there afterwards is an ordinary file.
     let permissions = found.map_or_else(|_| ordinary(), |found| found.permissions());
     fs::set_permissions(&target, permissions).map_err(with_path)
+}
+
+/// Where the last of the links from `path` on leads to, whether something is there or not.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    /// Linux follows as many.
+    const MOST_LINKS: usize = 40;
+    let mut target = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        let Ok(next) = fs::read_link(&target) else {
+            return Ok(target);
+        };
+        // That of a link begins at its folder, unless it begins at the root.
+        target.pop();
+        target.push(next);
+    }
+    Err(io::Error::other("its links lead to no file"))
 }
 
 /// Writes to what is no regular file.
@@ -154,6 +170,23 @@ mod tests {
         write_whole(&link, b"two").expect("written");
         assert!(link.is_symlink());
         assert_eq!(fs::read(&file).expect("read"), b"two");
+    }
+
+    /// The link was replaced.
+    #[test]
+    fn a_file_is_made_where_a_link_leads_to_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink("second", at("first")).expect("a link");
+        std::os::unix::fs::symlink(at("file"), at("second")).expect("a link");
+        write_whole(&at("first"), b"one").expect("written");
+        assert!(at("first").is_symlink() && at("second").is_symlink());
+        assert_eq!(fs::read(at("file")).expect("read"), b"one");
+        std::os::unix::fs::symlink("ring", at("ring")).expect("a link");
+        let error = write_whole(&at("ring"), b"one").expect_err("a ring of links");
+        let expected = "ring cannot be written: its links lead to no file";
+        assert!(error.to_string().ends_with(expected), "{error}");
+        assert!(at("ring").is_symlink());
     }
 
     /// The administrator may rename a file over `/dev/null`.
