@@ -299,3 +299,24 @@ fn a_case_beyond_its_limit_says_the_numbers_before_data_is_made() {
         other => panic!("12 000 bytes are too many, got {other:?}"),
     }
 }
+
+fn tallies(case: &mut Case) -> CaseResult {
+    let n = case.size("n");
+    let out = case.output::<f32>("out", [usize::MAX / 1000 * n]);
+    case.launch(add::<256>, grid(1u32), (&out, &out, &out, 0))?;
+    unreachable!("a case whose sizes overflow goes on")
+}
+
+/// What follows computes bytes of the sizes, which overflow: that was a panic in the case.
+#[test]
+fn a_case_that_no_machine_has_room_for_is_refused_where_it_is_described() {
+    let outcome = run(tallies, &Mode::Describe);
+    assert_eq!(outcome.report.launches.len(), 1);
+    let error = outcome.result.expect_err("it is too large").to_string();
+    assert!(
+        error.ends_with(
+            "is the most here; choose smaller sizes with -s, or a machine with more memory"
+        ),
+        "{error}"
+    );
+}

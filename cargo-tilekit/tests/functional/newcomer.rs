@@ -104,6 +104,23 @@ fn new_prints_a_command_that_works_here() {
     said.says(&["next: cd second && cargo tilekit run"]);
 }
 
+/// Bytes of so many elements overflowed in the case, which panicked.
+#[test]
+fn the_first_kernel_refuses_sizes_without_room() {
+    let template = include_str!("../../templates/lib.rs");
+    let package = Package::new("first-kernels", template);
+    for n in ["18446744073709551615", "1<<63", "1<<48"] {
+        package
+            .tilekit(&format!("run --device emulator -s n={n}"))
+            .ends_with(2)
+            .says(&["case `vector_add_case` at n=", "is the most here"]);
+    }
+    package
+        .tilekit("run --device emulator -s n=0")
+        .ends_with(100)
+        .says(&["0 CTAs along x; there can be 1 to "]);
+}
+
 /// Minutes are announced, with what they are for.
 #[test]
 fn the_first_build_of_a_profile_is_announced() {

@@ -43,7 +43,7 @@ impl Case {
         };
         self.keep_outputs()?;
         if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
-            self.check_limit(bed)?;
+            self.check_limit()?;
             let compiled = bed.compiler.compile(&report.instance)?;
             let mut entry = compiled.load(&bed.device)?;
             let mut without_overlap = None;
@@ -88,7 +88,7 @@ impl Case {
             report.compiled = Some(compiled);
         }
         self.report.launches.push(report);
-        Ok(())
+        self.check_limit()
     }
 
     /// Times the launches since the last comparison, if this run times.
@@ -135,16 +135,19 @@ impl Case {
         Ok(options.copies(self.tensor_bytes, free_bytes))
     }
 
-    pub(super) fn check_limit(&self, bed: &Bed) -> Result<()> {
-        match bed.tensor_limit_bytes {
-            Some(limit_bytes) if self.tensor_bytes > limit_bytes => Err(Error::CaseTooLarge {
-                case: self.name.clone(),
-                sizes: self.sizes.to_string(),
-                bytes: self.tensor_bytes,
-                limit_bytes,
-            }),
-            _ => Ok(()),
+    /// Refuses tensors that there is no room for. No machine has room for more than half of all addresses: such a case is not described either, since what it computes of its sizes would overflow.
+    pub(super) fn check_limit(&self) -> Result<()> {
+        let of_bed = self.bed().and_then(|bed| bed.tensor_limit_bytes);
+        let limit_bytes = of_bed.unwrap_or(isize::MAX as usize);
+        if self.tensor_bytes <= limit_bytes {
+            return Ok(());
         }
+        Err(Error::CaseTooLarge {
+            case: self.name.clone(),
+            sizes: self.sizes.to_string(),
+            bytes: self.tensor_bytes,
+            limit_bytes,
+        })
     }
 }
 

@@ -103,7 +103,7 @@ impl Case {
         };
         self.keep_outputs()?;
         if let (Some(world), Some(bed)) = (self.world()?, self.bed()) {
-            self.check_limit(bed)?;
+            self.check_limit()?;
             let compiled = bed.compiler.compile(&report.instance)?;
             let options = self
                 .timed()
@@ -142,7 +142,7 @@ impl Case {
             report.compiled = Some(compiled);
         }
         self.report.launches.push(report);
-        Ok(())
+        self.check_limit()
     }
 
     /// The devices of this run, which the first call finds; none if the case is only described.
