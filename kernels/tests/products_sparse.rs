@@ -332,3 +332,13 @@ fn numbers_of_absurd_shapes_are_the_most() {
     let found = tilekit_kernels::products::sparse::layout::numbers::<bf16>([usize::MAX; 2]);
     assert_eq!(found, usize::MAX);
 }
+
+/// It overflowed.
+#[test]
+fn places_of_absurd_rows_are_the_most() {
+    use tilekit_kernels::products::sparse::layout::number_place;
+    for (at, k) in [([usize::MAX; 2], usize::MAX), ([64, 0], usize::MAX)] {
+        assert_eq!(number_place::<bf16>(at, k), usize::MAX);
+    }
+    assert_eq!(number_place::<bf16>([64 + 9, 5], 128), 3 * 256 + 11);
+}

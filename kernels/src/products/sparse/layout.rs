@@ -47,10 +47,11 @@ pub const fn kept_pitch<T>(k: usize) -> usize {
     kept(k).next_multiple_of(unit::<T>())
 }
 
-/// Where the number of the elements from `16 · at` on of a row is.
+/// Where the number of the elements from `16 · at` on of a row is; `usize::MAX` where it is farther away.
 pub const fn number_place<T>([row, at]: [usize; 2], k: usize) -> usize {
     let numbers_of_row = BLOCK / DESCRIBED;
-    let block = row / STRIP * blocks::<T>(k) + at / numbers_of_row;
+    let of_rows = (row / STRIP).saturating_mul(blocks::<T>(k));
+    let block = of_rows.saturating_add(at / numbers_of_row);
     let [warp, half, of_lane, column] =
         [row % STRIP / 16, row % 16 / 8, row % 8, at % numbers_of_row];
     // Of 16 bits a thread has a column of two rows; of 8 bits two columns of a row.
@@ -60,5 +61,6 @@ pub const fn number_place<T>([row, at]: [usize; 2], k: usize) -> usize {
         (column / 2 * 2 + half, column % 2)
     };
     let thread = warp * 32 + of_lane * 4 + column;
-    block * BLOCK_NUMBERS + thread * 2 + second
+    let first = block.saturating_mul(BLOCK_NUMBERS);
+    first.saturating_add(thread * 2 + second)
 }
