@@ -151,15 +151,15 @@ pub fn route_backward<T: Float, const EXPERTS: usize>(
 const TILE: usize = 4096;
 
 /// Sorts choices by expert, and by their order in `chosen` where experts are equal. The rows of expert `e` are `offsets[e]..offsets[e + 1]`: `token[row]` is the token of a row
-/// and `place[choice]` the row of a choice, -1 for one whose expert is outside of `0..experts`, which has none. A program for each expert
-/// reads all choices twice; the same choices give the same rows.
+/// and `place[choice]` the row of a choice, -1 for one whose expert is outside of `0..experts`, which has none. A program for each expert, of which there is
+/// one at least, reads all choices twice; the same choices give the same rows.
 #[kernel(warps = 8, signature(
     chosen: [tokens, k],
     token: [choices],
     place: [tokens, k],
     offsets: [ends],
     grid = experts,
-    requires(choices == tokens * k, ends == experts + 1),
+    requires(choices == tokens * k, experts > 0, ends == experts + 1),
 ))]
 pub fn place_by_expert(
     chosen: Ptr<i32>,
