@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, WorldKernel};
 
-use super::kernels::{CTAS, gather_shards, move_rows, sum_shards};
+use super::kernels::{CTAS, MOVED, gather_shards, move_rows, sum_shards};
 use super::span::{Span, distance, window_of};
 use crate::attention::call::View;
 use crate::attention::check::Strides;
@@ -275,7 +275,7 @@ impl Parallel<'_> {
         let kernel = self.mover::<f32, MoveHandles>("move rows", [0, 0], |compiler, _| {
             move_rows.compile(compiler)
         })?;
-        let grid = grid([of_chunk.div_ceil(1024), lines]);
+        let grid = grid(lines * of_chunk.div_ceil(MOVED));
         let pitches = [queries as i32, of_chunk as i32];
         for chunk in 0..need.chunks {
             let views = lse.iter().zip(rows.iter()).map(|(own, rows)| {
@@ -323,5 +323,44 @@ impl Parallel<'_> {
         } else {
             CTAS
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tilekit::{EmulatorOptions, World};
+
+    use super::*;
+
+    /// Lines of a program each, more than the second dimension of a grid has room for.
+    #[test]
+    fn lse_of_any_number_of_heads_is_moved() {
+        const LINES: usize = 65_537;
+        let world = World::emulators(1, EmulatorOptions::default()).unwrap();
+        let parallel = Parallel::new(&world);
+        let need = Need {
+            sizes: Sizes {
+                batch: LINES,
+                heads: 1,
+                kv_heads: 1,
+                queries: 4,
+                keys: 4,
+                depths: [64; 2],
+            },
+            ranks: 1,
+            chunks: 2,
+            is_causal: true,
+            element_bytes: 2,
+        };
+        let rows = parallel.rows_of_chunks(&need).unwrap().unwrap();
+        let numbers: Vec<f32> = (0..LINES * 4).map(|at| at as f32).collect();
+        let device = &world.devices()[0];
+        let from = Buffer::from_slice(device, &numbers).unwrap();
+        let to = Buffer::<f32>::zeros(device, LINES * 4).unwrap();
+        parallel.move_rows(&need, &rows, &[&from], false).unwrap();
+        parallel.move_rows(&need, &rows, &[&to], true).unwrap();
+        world.synchronize().unwrap();
+        assert!(to.to_vec().unwrap() == numbers);
+        assert_eq!(rows[0][1].to_vec().unwrap()[2..4], numbers[6..8]);
     }
 }

@@ -224,7 +224,11 @@ pub fn sum_shards<T: Float, const D: usize, const DV: usize>(
     mail.meet();
 }
 
-/// `to[line · to_pitch + row] = from[line · from_pitch + row]` for so many rows of each line: a program for each line and each 1024 rows.
+/// Rows that a program of `move_rows` moves.
+pub(super) const MOVED: usize = 1024;
+
+/// `to[line · to_pitch + row] = from[line · from_pitch + row]` for so many rows of each line: a program for each 1024 rows of a line, and one line after the other, since only the first dimension of a grid
+/// has room for all lines.
 #[kernel(warps = 4)]
 pub fn move_rows(
     #[align(4)] from: Ptr<f32>,
@@ -233,8 +237,10 @@ pub fn move_rows(
     to_pitch: i32,
     rows: i32,
 ) {
-    let row = program_id(0) * 1024 + arange(0..1024, Coalesced);
-    let line = program_id(1);
+    assume(rows > 0);
+    let of_line = cdiv(rows, MOVED);
+    let (line, part) = (program_id(0) / of_line, program_id(0) % of_line);
+    let row = part * MOVED + arange(0..MOVED, Coalesced);
     let inside = row < rows;
     let number = from.at(line * from_pitch + row).mask(inside).load();
     to.at(line * to_pitch + row).mask(inside).store(number);
