@@ -1,7 +1,7 @@
 //! Calls that are refused, and what is said of them.
 
 use tilekit::prelude::*;
-use tilekit_kernels::attention::{Attention, Error, Options, Upstream};
+use tilekit_kernels::attention::{Attention, Dropout, Error, Lengths, Options, Upstream};
 
 /// What one tensor of a call is changed to.
 #[derive(Clone, Copy)]
@@ -167,16 +167,36 @@ fn rows_that_are_too_many_are_named() {
     assert_eq!(error, Some(expected));
 }
 
-/// Heads and batches are dimensions of a grid.
+/// Heads are a dimension of a grid; so are batches whose dropout follows from their number, and sequences of several lengths.
 #[test]
-fn more_heads_or_batches_than_a_grid_is_wide_are_named() {
+fn more_lines_than_a_grid_is_wide_are_named() {
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();
     let x = Buffer::<bf16>::zeros(&device, 65_536 * 64).unwrap();
     let lse = Buffer::<f32>::zeros(&device, 65_536).unwrap();
-    for (shape, found) in [
-        ([65_536, 1, 1, 64], "batch 65536"),
-        ([1, 65_536, 1, 64], "heads 65536"),
+    let offsets = Buffer::<i32>::zeros(&device, 65_537).unwrap();
+    let plain = Options::default();
+    let dropped = Options {
+        dropout: Some(Dropout { rate: 0.5, seed: 1 }),
+        ..plain
+    };
+    let of_lengths = Options {
+        lengths: Some(Lengths {
+            query_offsets: &offsets,
+            key_offsets: &offsets,
+            longest: 1,
+            longest_keys: 1,
+        }),
+        ..plain
+    };
+    for (shape, options, found) in [
+        ([1, 65_536, 1, 64], plain, "`q`: found heads 65536"),
+        ([65_536, 1, 1, 64], dropped, "`q`: found batch 65536"),
+        (
+            [1, 1, 65_536, 64],
+            of_lengths,
+            "`options.lengths.query_offsets`: found sequences 65536",
+        ),
     ] {
         let x = x.view(shape);
         let upstream = Upstream {
@@ -184,11 +204,9 @@ fn more_heads_or_batches_than_a_grid_is_wide_are_named() {
             lse: &lse,
             dout: &x,
         };
-        let options = Options::default();
         let result = Attention::new(&device).backward(&stream, [&x, &x, &x], upstream, &options);
         let error = result.err().map(|error| error.to_string());
-        let expected =
-            format!("attention: `q`: found {found}; expected at most 65535 for gradients");
+        let expected = format!("attention: {found}; expected at most 65535 for gradients");
         assert_eq!(error, Some(expected));
     }
 }

@@ -6,13 +6,14 @@ use tilekit::LoadedKernel;
 use tilekit::prelude::*;
 
 use super::beside::has_passes;
-use super::check::check_backward;
+use super::check::{check_backward, check_backward_inputs};
 use super::kernel::backward_arguments;
 use super::part::{OfCluster, block_stride, is_crowded, queries_of};
 use super::sections::Plan;
+use super::slices::OF_SLICE;
 use super::table::{Passes, gradients, instance_of, passes};
 use crate::attention::call::{Attention, View};
-use crate::attention::check::{Checked, Strides, check_positions, check_tensors};
+use crate::attention::check::{Checked, Strides, check_positions};
 use crate::attention::dropout::Dropout;
 use crate::attention::error::Result;
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
@@ -42,11 +43,21 @@ pub struct Upstream<'a, T> {
     pub dout: &'a TensorView<'a, T>,
 }
 
+/// LSE of the rows of `q`.
+pub(super) fn lse_of<'a, T: DeviceElement>(
+    q: &View<'_, T>,
+    upstream: Upstream<'a, T>,
+) -> View<'a, f32> {
+    upstream.lse.view(&q.place().shape[..3])
+}
+
 /// A call that has been checked.
 pub(super) struct Call<'a, T> {
     pub(super) stream: &'a Stream,
     pub(super) qkv: [&'a View<'a, T>; 3],
     pub(super) upstream: Upstream<'a, T>,
+    /// LSE of the output, `[batch, heads, tokens]`.
+    pub(super) lse: View<'a, f32>,
     pub(super) gradients: [&'a View<'a, T>; 3],
     pub(super) options: &'a Options<'a>,
     pub(super) checked: Checked,
@@ -137,7 +148,7 @@ impl Attention {
         options: &Options<'_>,
     ) -> Result<Gradients<T>> {
         // What is allocated is as large as these say.
-        check_tensors(qkv, upstream.out, upstream.lse)?;
+        check_backward_inputs(qkv, upstream, options)?;
         let shapes = qkv.map(|view| view.place().shape.clone());
         let buffer = |at: usize| {
             let elements = shapes[at].iter().copied().fold(1, usize::saturating_mul);
@@ -217,6 +228,7 @@ impl Attention {
             stream,
             qkv,
             upstream,
+            lse: lse_of(qkv[0], upstream),
             gradients,
             options,
             checked,
@@ -226,12 +238,12 @@ impl Attention {
         };
         match options.dropout {
             Some(_) => self.differentiate::<T, Dropped<M>>(&call, data),
-            None => self.differentiate::<T, M>(&call, data),
+            None => call.each_slice(OF_SLICE, |call| self.differentiate::<T, M>(call, data)),
         }
     }
 
     /// Launches the three kernels.
-    fn differentiate<T: Operand, M: Differentiable>(
+    pub(super) fn differentiate<T: Operand, M: Differentiable>(
         &self,
         call: &Call<'_, T>,
         data: Option<&Buffer<f32>>,
@@ -301,7 +313,7 @@ impl Attention {
                 is_ragged: call.options.lengths.is_some(),
                 block_stride: call.block_stride(),
                 sections: call.sections(),
-                passes: [call.upstream.out, call.upstream.lse, call.gradients[0], &rows.progress],
+                passes: [call.upstream.out, &call.lse, call.gradients[0], &rows.progress],
                 ahead: call.ahead(),
                 is_causal: mask.is_causal(),
                 row_stride: q.place().shape[2],

@@ -2,8 +2,8 @@
 
 use tilekit::prelude::*;
 
-use super::call::{Call, Upstream};
-use super::check::check_backward;
+use super::call::{Call, Upstream, lse_of};
+use super::check::{check_backward, check_batches};
 use super::part::is_crowded;
 use super::table::{gradients_of_blocks, instance_of};
 use crate::attention::blocks::call::{check_mask, check_options};
@@ -69,6 +69,7 @@ impl Attention {
         data: Option<&Buffer<f32>>,
     ) -> Result<()> {
         let checked = check_backward(qkv, upstream, gradients, options)?;
+        check_batches(checked.sizes.batch)?;
         check_mask(mask.shape(), checked.sizes)?;
         check_options::<M>(options)?;
         check_positions::<M>(options, checked.sizes)?;
@@ -76,6 +77,7 @@ impl Attention {
             stream,
             qkv,
             upstream,
+            lse: lse_of(qkv[0], upstream),
             gradients,
             options,
             checked,

@@ -53,7 +53,7 @@ impl Attention {
         rows: &GradientRows,
     ) -> Result<()> {
         let begin = self.kernel::<T, _>("backward_begin", index, &passes.begin)?;
-        let Upstream { out, lse, dout } = call.upstream;
+        let Upstream { out, dout, .. } = call.upstream;
         let (of_out, of_dout) = (Strides::of(out), Strides::of(dout));
         let sizes = call.checked.sizes;
         let nothing = &Workspace::of(call.stream)?.nothing;
@@ -67,7 +67,7 @@ impl Attention {
             (
                 out,
                 dout,
-                lse,
+                &call.lse,
                 &rows.delta,
                 &rows.log2_sum,
                 &rows.parts,

@@ -8,7 +8,7 @@ mod call_passes;
 mod case_tensors;
 #[cfg(not(test))]
 mod cases;
-mod check;
+pub(super) mod check;
 mod consumer;
 mod differentiate;
 mod exchange;
@@ -24,6 +24,7 @@ pub mod passes;
 #[cfg(test)]
 mod python;
 mod sections;
+mod slices;
 mod stagger;
 mod step;
 mod step_by_keys;

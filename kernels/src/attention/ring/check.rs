@@ -4,9 +4,10 @@ use tilekit::prelude::*;
 
 use super::options::{Placement, RingOptions};
 use super::plan::Need;
+use crate::attention::backward::check::{check_lines, check_scale};
 use crate::attention::call::View;
 use crate::attention::check::{
-    MOST, check_built, check_factors, check_strides, check_tensors, extents,
+    MOST, check_built, check_factors, check_strides, check_tensors, extents, scale_of,
 };
 use crate::attention::modifier::Plain;
 use crate::attention::options::Options;
@@ -172,6 +173,13 @@ pub(super) fn check_gradients<T: Operand>(
     options: &RingOptions<'_>,
 ) -> Result<Need> {
     let need = check(ranks, tensors, options)?;
+    let scale = Options {
+        scale: options.scale,
+        ..Options::default()
+    };
+    let checked = check_scale(scale_of(&scale, need.sizes))
+        .and_then(|()| check_lines(need.sizes, &Options::default()));
+    checked.map_err(|error| found_at(error, ""))?;
     let [q, k, v] = tensors.qkv;
     let [dq, dk, dv] = gradients;
     let pairs = [
