@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Compiler, Device, LoadedKernel};
 
-use super::check::{Checked, MOST, Strides, check_positions, rows_of};
+use super::check::{Checked, Strides, check_inputs, check_positions, rows_of};
 use super::dropout::Dropout;
 use super::empty::empty_rows;
 use super::error::{Result, expect};
@@ -93,13 +93,13 @@ impl Attention {
         qkv: [&View<'_, T>; 3],
         options: &Options<'_>,
     ) -> Result<Forward<T>> {
+        check_inputs(qkv, options)?;
         self.results(("q", qkv[0]), extent(qkv[2], 3), |out, lse| {
             self.forward_into(stream, qkv, out, lse, options)
         })
     }
 
-    /// What `attend` gives: the results of `q`, which errors call `name`, of rows of so many columns, in new buffers. Shapes are checked by `attend`: where `q` lacks a dimension,
-    /// the buffers are empty.
+    /// What `attend` gives: the results of `q`, which errors call `name`, of rows of so many columns, in new buffers. What `attend` reads has been checked: nothing is allocated for a wrong call.
     pub(super) fn results<T: DeviceElement, O: DeviceElement>(
         &self,
         (name, q): (&'static str, &View<'_, T>),
@@ -108,12 +108,6 @@ impl Attention {
     ) -> Result<Forward<O>> {
         let [batch, heads, tokens] = [0, 1, 2].map(|dim| extent(q, dim));
         let rows = rows_of(name, [batch, heads, tokens])?;
-        expect(
-            columns <= MOST,
-            name,
-            || format!("results of {columns} columns"),
-            format!("at most {MOST}"),
-        )?;
         let out = Buffer::new(&self.device, rows * columns)?;
         let lse = Buffer::new(&self.device, rows)?;
         attend(&out.view([batch, heads, tokens, columns]), &lse)?;

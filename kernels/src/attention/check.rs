@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 
 use super::error::{Result, expect};
 use super::mainloop::problem::ROWS;
-use super::modifier::{Modifier, Plain};
+use super::modifier::{Alibi, Modifier, Plain};
 use super::options::{Lengths, Options};
 use super::plan::{Mask, Sizes};
 use super::table::{Operand, masked};
@@ -60,7 +60,17 @@ pub(super) fn check<T: Operand>(
     lse: &Buffer<f32>,
     options: &Options<'_>,
 ) -> Result<Checked> {
-    let sizes = check_tensors(qkv, out, lse)?;
+    let checked = check_inputs(qkv, options)?;
+    check_output(qkv, out, lse)?;
+    Ok(checked)
+}
+
+/// Checks what a call reads: all that may be wrong before there are results.
+pub(super) fn check_inputs<T: Operand>(
+    qkv: [&TensorView<'_, T>; 3],
+    options: &Options<'_>,
+) -> Result<Checked> {
+    let sizes = sizes_of(qkv)?;
     check_depths::<T>(sizes.depths)?;
     let sizes = match options.lengths {
         Some(lengths) => check_lengths(lengths, sizes, options)?,
@@ -82,21 +92,37 @@ pub(super) fn scale_of(options: &Options<'_>, sizes: Sizes) -> f32 {
 
 /// Checks shapes and strides of tensors, whose output may have another element type.
 pub(super) fn check_tensors<T: DeviceElement, O: DeviceElement>(
-    [q, k, v]: [&TensorView<'_, T>; 3],
+    qkv: [&TensorView<'_, T>; 3],
     out: &TensorView<'_, O>,
     lse: &Buffer<f32>,
 ) -> Result<Sizes> {
+    let sizes = sizes_of(qkv)?;
+    check_output(qkv, out, lse)?;
+    Ok(sizes)
+}
+
+/// Checks the output of `[q, k, v]`, which have been checked.
+fn check_output<T: DeviceElement, O: DeviceElement>(
+    [q, _, v]: [&TensorView<'_, T>; 3],
+    out: &TensorView<'_, O>,
+    lse: &Buffer<f32>,
+) -> Result<()> {
+    let (of_q, of_v) = (&q.place().shape, &v.place().shape);
+    let expected = [of_q[0], of_q[1], of_q[2], of_v[3]];
+    check_results(expected, extents("out", out)?, lse)?;
+    check_strides("out", out)
+}
+
+/// Checks shapes and strides of `[q, k, v]`.
+pub(super) fn sizes_of<T: DeviceElement>([q, k, v]: [&TensorView<'_, T>; 3]) -> Result<Sizes> {
     let of_q = extents("q", q)?;
     let of_k = extents("k", k)?;
     let of_v = extents("v", v)?;
-    let of_out = extents("out", out)?;
     check_shapes([of_q, of_k, of_v])?;
-    let [batch, heads, queries, depth] = of_q;
-    check_results([batch, heads, queries, of_v[3]], of_out, lse)?;
     for (name, view) in [("q", q), ("k", k), ("v", v)] {
         check_strides(name, view)?;
     }
-    check_strides("out", out)?;
+    let [batch, heads, queries, depth] = of_q;
     Ok(Sizes {
         batch,
         heads,
@@ -450,6 +476,9 @@ pub(super) fn check_positions<M: Modifier>(options: &Options<'_>, sizes: Sizes) 
 
 fn check_options(options: &Options<'_>, sizes: Sizes) -> Result<()> {
     check_factors(options, sizes.heads)?;
+    if options.alibi.is_some() {
+        check_positions::<Alibi>(options, sizes)?;
+    }
     expect(
         options.chunk != Some(0),
         "options.chunk",

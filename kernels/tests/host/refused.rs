@@ -285,3 +285,24 @@ fn slopes_count_from_the_last_key_alone() {
         "attention: `options.from_first`: found true with 8 queries and 3 keys, beside slopes or a modifier that reads positions; expected false, or as many queries as keys: those positions count from the last key",
     );
 }
+
+/// Results of so many rows and columns were allocated before V was looked at, and there is no such memory.
+#[test]
+fn values_of_another_depth_are_named_before_there_are_results() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let x = Buffer::<bf16>::zeros(&device, 64).unwrap();
+    let [q, k] = [1 << 20, 1].map(|tokens| {
+        let view = x.view([1, 1, tokens, 64]);
+        view.with_strides([0, 0, 0, 1])
+    });
+    let v = x.view([1, 1, 1, 1 << 27]);
+    let result = Attention::new(&device).forward(&stream, [&q, &k, &v], &Options::default());
+    let error = result.err().map(|error| error.to_string());
+    assert_eq!(
+        error.as_deref(),
+        Some(
+            "attention: `v`: found a tensor that ends at element 134217728; expected one inside of its buffer of 64 elements"
+        )
+    );
+}

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use tilekit::prelude::*;
 
-use super::check::{CheckedCache, check_decode};
+use super::check::{CheckedCache, check_decode, check_decode_inputs};
 use super::check_pages::check_pages;
 use super::table::{CacheElement, CacheInstance, caches, merges};
 use crate::attention::call::{Attention, Forward, View, extent};
@@ -130,6 +130,7 @@ impl Attention {
         cache: &Cache<'_, C>,
         options: &Options<'_>,
     ) -> Result<Forward<T>> {
+        check_decode_inputs(q, cache, options)?;
         self.results(("q", q), extent(cache.values, 3), |out, lse| {
             self.decode_into(stream, q, cache, out, lse, options)
         })

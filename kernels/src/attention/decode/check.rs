@@ -33,10 +33,35 @@ pub(in crate::attention) fn check_decode<T: Operand, C: CacheElement<T>>(
     lse: &Buffer<f32>,
     options: &Options<'_>,
 ) -> Result<CheckedCache> {
+    let checked = check_decode_inputs(q, cache, options)?;
+    let Sizes {
+        batch,
+        heads,
+        queries,
+        depths: [_, columns],
+        ..
+    } = checked.sizes;
+    let expected = [batch, heads, queries, columns];
+    check_results(expected, extents("out", out)?, lse)?;
+    check_strides("out", out)?;
+    let read = [
+        ("q", Elements::bytes_of(q)),
+        ("cache.keys", Elements::bytes_of(cache.keys)),
+        ("cache.values", Elements::bytes_of(cache.values)),
+    ];
+    check_written(("out", out), &read)?;
+    Ok(checked)
+}
+
+/// Checks what a call reads: all that may be wrong before there are results.
+pub(in crate::attention) fn check_decode_inputs<T: Operand, C: CacheElement<T>>(
+    q: &TensorView<'_, T>,
+    cache: &Cache<'_, C>,
+    options: &Options<'_>,
+) -> Result<CheckedCache> {
     let of_q = extents("q", q)?;
     let of_k = extents("cache.keys", cache.keys)?;
     let of_v = extents("cache.values", cache.values)?;
-    let of_out = extents("out", out)?;
     let [batch, heads, queries, depth] = of_q;
     check_not_empty("q", of_q, &["batch", "heads", "tokens", "depth"])?;
     check_not_empty("cache.keys", of_k, &["pages", "heads", "tokens"])?;
@@ -59,22 +84,14 @@ pub(in crate::attention) fn check_decode<T: Operand, C: CacheElement<T>>(
         || format!("pages, heads and tokens {:?}", &of_v[..3]),
         format!("{:?}, those of cache.keys", &of_k[..3]),
     )?;
-    check_results([batch, heads, queries, of_v[3]], of_out, lse)?;
     check_strides("q", q)?;
     check_strides("cache.keys", cache.keys)?;
     check_strides("cache.values", cache.values)?;
-    check_strides("out", out)?;
     check_instances::<T, C>([depth, of_v[3]], heads / kv_heads)?;
     let (page, pages) = check_pages(cache, of_k, batch)?;
     check_scales(cache.scales, of_k, is_scaled::<T, C>())?;
     check_lengths_of_cache(cache.lengths, batch)?;
     check_options(options, heads)?;
-    let read = [
-        ("q", Elements::bytes_of(q)),
-        ("cache.keys", Elements::bytes_of(cache.keys)),
-        ("cache.values", Elements::bytes_of(cache.values)),
-    ];
-    check_written(("out", out), &read)?;
     Ok(CheckedCache {
         sizes: Sizes {
             batch,

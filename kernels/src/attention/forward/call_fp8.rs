@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::check_fp8::check_fp8;
+use super::check_fp8::{check_fp8, check_fp8_inputs};
 use super::table_fp8::narrow;
 use crate::attention::call::{Attention, Forward, View, extent};
 use crate::attention::check::scale_of;
@@ -59,6 +59,7 @@ impl Attention {
         factors: &Factors<'_>,
         options: &Options<'_>,
     ) -> Result<Forward<bf16>> {
+        check_fp8_inputs(qkv, factors, options)?;
         self.results(("q", qkv[0]), extent(qkv[0], 3), |out, lse| {
             self.forward_fp8_into(stream, qkv, factors, out, lse, options)
         })

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use super::call_fp8::Factors;
 use super::table_fp8::narrow;
-use crate::attention::check::{check_built, check_factors, check_tensors};
+use crate::attention::check::{check_built, check_factors, check_tensors, sizes_of};
 use crate::attention::error::{Result, expect};
 use crate::attention::options::Options;
 use crate::attention::plan::Sizes;
@@ -18,7 +18,19 @@ pub(super) fn check_fp8(
     lse: &Buffer<f32>,
     options: &Options<'_>,
 ) -> Result<Sizes> {
-    let sizes = check_tensors(qkv, out, lse)?;
+    let sizes = check_fp8_inputs(qkv, factors, options)?;
+    check_tensors(qkv, out, lse)?;
+    check_written(("out", out), &read_by(qkv))?;
+    Ok(sizes)
+}
+
+/// Checks what a call reads: all that may be wrong before there are results.
+pub(super) fn check_fp8_inputs(
+    qkv: [&TensorView<'_, E4m3>; 3],
+    factors: &Factors<'_>,
+    options: &Options<'_>,
+) -> Result<Sizes> {
+    let sizes = sizes_of(qkv)?;
     check_built(sizes.depths, narrow().iter().map(|row| row.depths))?;
     expect(
         sizes.queries == sizes.keys,
@@ -40,7 +52,6 @@ pub(super) fn check_fp8(
         )?;
     }
     check_options(options, sizes.heads)?;
-    check_written(("out", out), &read_by(qkv))?;
     Ok(sizes)
 }
 

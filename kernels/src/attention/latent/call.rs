@@ -4,7 +4,9 @@ use tilekit::prelude::*;
 use tilekit::{Compiler, LoadedKernel};
 
 use super::call_plan::{LatentPlan, PlanShape};
-use super::check::{CheckedLatent, DEPTHS, RowOrder, check_latent, check_plan};
+use super::check::{
+    CheckedLatent, DEPTHS, RowOrder, check_latent, check_latent_inputs, check_plan,
+};
 use super::deal::STEP;
 use super::kernel::decode_latent;
 use super::merge::merge_latent;
@@ -116,6 +118,7 @@ impl Attention {
         cache: &LatentCache<'_, T>,
         scale: Option<f32>,
     ) -> Result<Forward<T>> {
+        check_latent_inputs(q, cache, scale)?;
         self.results(("q", q), DEPTHS[1], |out, lse| {
             self.decode_latent_into(stream, q, cache, out, lse, scale)
         })
@@ -164,6 +167,8 @@ impl Attention {
         plan: &LatentPlan,
         scale: Option<f32>,
     ) -> Result<Forward<T>> {
+        let checked = check_latent_inputs(q, cache, scale)?;
+        check_plan(plan, checked.plan_shape())?;
         self.results(("q", q), DEPTHS[1], |out, lse| {
             self.decode_latent_planned_into(stream, q, cache, plan, (out, lse), scale)
         })

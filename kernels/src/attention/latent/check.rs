@@ -89,12 +89,36 @@ pub(super) fn check_latent<T: Operand>(
     lse: &Buffer<f32>,
     scale: Option<f32>,
 ) -> Result<CheckedLatent> {
+    let checked = check_latent_inputs(q, cache, scale)?;
+    let CheckedLatent {
+        batch,
+        heads,
+        queries,
+        ..
+    } = checked;
+    check_results(
+        [batch, heads, queries, DEPTHS[1]],
+        extents("out", out)?,
+        lse,
+    )?;
+    check_strides("out", out)?;
+    let read = [
+        ("q", Elements::bytes_of(q)),
+        ("cache.rows", Elements::bytes_of(cache.rows)),
+    ];
+    check_written(("out", out), &read)?;
+    Ok(checked)
+}
+
+/// Checks what a call reads: all that may be wrong before there are results.
+pub(super) fn check_latent_inputs<T: Operand>(
+    q: &TensorView<'_, T>,
+    cache: &LatentCache<'_, T>,
+    scale: Option<f32>,
+) -> Result<CheckedLatent> {
     let [batch, heads, queries, depth] = check_queries(extents("q", q)?)?;
-    let [_, of_values] = DEPTHS;
     check_rows(cache)?;
-    let of_out = extents("out", out)?;
-    check_results([batch, heads, queries, of_values], of_out, lse)?;
-    for (name, view) in [("q", q), ("cache.rows", cache.rows), ("out", out)] {
+    for (name, view) in [("q", q), ("cache.rows", cache.rows)] {
         check_strides(name, view)?;
     }
     let pages = check_table(cache, batch)?;
@@ -106,11 +130,6 @@ pub(super) fn check_latent<T: Operand>(
         "a number above 0",
     )?;
     let order = check_order([heads, queries], Strides::of(q))?;
-    let read = [
-        ("q", Elements::bytes_of(q)),
-        ("cache.rows", Elements::bytes_of(cache.rows)),
-    ];
-    check_written(("out", out), &read)?;
     Ok(CheckedLatent {
         batch,
         heads,

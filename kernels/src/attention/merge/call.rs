@@ -6,7 +6,7 @@ use super::results::{ROWS, merge_results};
 use crate::attention::call::{Attention, Forward, View, extent};
 use crate::attention::check::{Strides, check_results, check_strides, extents, rows_of};
 use crate::attention::decode::call::{Cache, three_strides};
-use crate::attention::decode::check::check_decode;
+use crate::attention::decode::check::check_decode_inputs;
 use crate::attention::decode::table::CacheElement;
 use crate::attention::error::{Error, Result, expect};
 use crate::attention::options::Options;
@@ -70,7 +70,7 @@ impl Attention {
         stream: &Stream,
         parts: &[PartialResult<'_, T>],
     ) -> Result<Forward<T>> {
-        check_count(parts)?;
+        check_parts(parts)?;
         let of_first = parts[0].out;
         self.results(
             ("parts[0].out", of_first),
@@ -219,14 +219,11 @@ impl Attention {
             ..*options
         };
         // Both are checked before the first launch.
+        check_decode_inputs(q, cache, options)?;
+        check_decode_inputs(&all, prefix, &to_all).map_err(of_prefix)?;
         let columns = extent(cache.values, 3);
-        let own = self.results(("q", q), columns, |out, lse| {
-            check_decode(q, cache, out, lse, options).map(drop)
-        })?;
-        let shared = self.results(("q", &all), extent(prefix.values, 3), |out, lse| {
-            let checked = check_decode(&all, prefix, out, lse, &to_all);
-            checked.map(drop).map_err(of_prefix)
-        })?;
+        let own = self.results(("q", q), columns, |_, _| Ok(()))?;
+        let shared = self.results(("q", &all), extent(prefix.values, 3), |_, _| Ok(()))?;
         let shape = [batch, heads, tokens, columns];
         let to = shared.out.view([1, heads, batch * tokens, columns]);
         self.decode_into(stream, &all, prefix, &to, &shared.lse, &to_all)?;
@@ -282,12 +279,8 @@ fn of_prefix(error: Error) -> Error {
     }
 }
 
-/// Checks the parts of a merge, and where it goes; returns the extents of the output.
-fn check_merge<T: Operand>(
-    parts: &[PartialResult<'_, T>],
-    out: &View<'_, T>,
-    lse: &Buffer<f32>,
-) -> Result<[usize; 4]> {
+/// Checks the parts of a merge; returns the extents of the output.
+fn check_parts<T: Operand>(parts: &[PartialResult<'_, T>]) -> Result<[usize; 4]> {
     /// Columns of the widest row.
     const WIDEST: usize = 512;
     check_count(parts)?;
@@ -317,6 +310,16 @@ fn check_merge<T: Operand>(
         )?;
         check_strides("parts[].out", out)?;
     }
+    Ok(shape)
+}
+
+/// Checks the parts of a merge, and where it goes; returns the extents of the output.
+fn check_merge<T: Operand>(
+    parts: &[PartialResult<'_, T>],
+    out: &View<'_, T>,
+    lse: &Buffer<f32>,
+) -> Result<[usize; 4]> {
+    let shape = check_parts(parts)?;
     check_results(shape, extents("out", out)?, lse)?;
     check_strides("out", out)?;
     let elements = Elements::of(out);
