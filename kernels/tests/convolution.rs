@@ -572,6 +572,20 @@ fn bad_calls_are_refused() {
     );
 }
 
+/// It was a panic.
+#[test]
+fn tensors_that_lack_strides_are_named() {
+    let device = Device::emulator();
+    let buffer = Buffer::<f16>::zeros(&device, 1 << 10).unwrap();
+    let x = buffer.view([1, 4, 4, 16]).with_strides([64, 16, 1]);
+    let (filters, y) = (buffer.view([8, 1, 1, 16]), buffer.view([1, 4, 4, 8]));
+    let found = Convolutions::new(&device).plan(&x, &filters, &y, &Options::default());
+    assert_eq!(
+        found.unwrap_err().to_string(),
+        "convolution: `x`: found 3 strides; expected 4, one for each dimension"
+    );
+}
+
 /// The width of `dy` was given as that of an image.
 #[test]
 fn what_gradients_of_images_load_is_named() {

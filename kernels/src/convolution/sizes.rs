@@ -67,6 +67,13 @@ pub(super) fn dense<'v, T: DeviceElement>(
         || format!("{found} dimensions"),
         format!("{rank}, as x has: images, pixels, channels last"),
     )?;
+    let steps = place.strides.len();
+    expect(
+        steps == rank,
+        name,
+        || format!("{steps} strides"),
+        format!("{rank}, one for each dimension"),
+    )?;
     let plain = tilekit::TensorPlace::dense(&place.shape);
     let same = |dim: usize| place.shape[dim] <= 1 || place.strides[dim] == plain.strides[dim];
     expect(
