@@ -98,6 +98,25 @@ impl Terminal {
         self.say(&error.render(self.format, true));
     }
 
+    /// Passes on what a harness has said as JSON: all of it to machines, to people the diagnostics in it.
+    pub(crate) fn pass_on(&self, said: &str) {
+        if self.format == MessageFormat::Json {
+            return self.print(said);
+        }
+        let objects = said.lines().map(serde_json::from_str::<serde_json::Value>);
+        for object in objects.filter_map(Result::ok) {
+            let of = |key: &str| object[key].as_str().unwrap_or_default();
+            if of("$message_type") != "diagnostic" {
+                continue;
+            }
+            if self.format == MessageFormat::Short {
+                self.say(&format!("{}: {}\n", of("level"), of("message")));
+            } else {
+                self.say(of("rendered"));
+            }
+        }
+    }
+
     /// Machines read one stream: with JSON, errors are data too.
     fn say(&self, text: &str) {
         if self.format == MessageFormat::Json {

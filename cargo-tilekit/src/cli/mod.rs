@@ -156,6 +156,9 @@ mod tests {
             ("x snapshot --check --accept", "cannot be used with"),
             ("x test --seeds 0", "0 is not in 1.."),
             ("x list --release --profile dev", "cannot be used with"),
+            ("x inspect k --at 5", "--source"),
+            ("x inspect k --stage ptx --at 5", "cannot be used with"),
+            ("x inspect k --html f --beneath ir", "cannot be used with"),
             ("x frobnicate", "unrecognized subcommand"),
         ] {
             let error = read(line).expect_err("a mistake");

@@ -379,11 +379,13 @@ pub(crate) struct Inspect {
         value_delimiter = ',',
         value_name = "FORMS",
         default_value = "ir,ptx,sass",
-        requires = "source"
+        requires = "source",
+        conflicts_with_all = ["stage", "after", "html", "diff"]
     )]
     pub(crate) beneath: Vec<BeneathName>,
     /// Show one line of the source alone: 12 or src/lib.rs:12
-    #[arg(long, value_name = "LINE", requires = "source")]
+    // What conflicts with the source would make `requires` no requirement.
+    #[arg(long, value_name = "LINE", requires = "source", conflicts_with_all = ["stage", "after", "html", "diff"])]
     pub(crate) at: Option<SourceLine>,
     /// Write the same as one page of HTML, with linked panes and drawings of layouts and shared memory
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stage", "after", "source"])]

@@ -123,7 +123,7 @@ fn draw_value(
         .filter(|value: &Value| value.reason == "tilekit-value")
         .collect();
     if exit != Exit::Success {
-        terminal.print(&said);
+        terminal.pass_on(&said);
         return Ok(exit);
     }
     let wanted = name.trim_start_matches('%');

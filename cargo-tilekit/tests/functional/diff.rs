@@ -59,7 +59,14 @@ fn two_variants_are_compared_line_by_line() {
     package
         .tilekit("inspect scale<256> --diff scale")
         .ends_with(2)
-        .prints(&["can mean 2 variants"]);
+        .says(&["error: `scale` can mean 2 variants"]);
+    package
+        .tilekit("layout nothing --value x")
+        .ends_with(4)
+        .says(&["error: nothing is called `nothing`"]);
+    let line = "inspect scale<256> --diff scale --message-format json";
+    let said = package.tilekit(line).ends_with(2);
+    assert_eq!(said.objects()[0]["level"], "error");
     package
         .tilekit("inspect scale<256> --diff kept.json")
         .ends_with(1)
@@ -147,5 +154,5 @@ fn a_revision_is_built_beside_the_working_tree() {
     package.write("src/lib.rs", &more);
     tilekit("inspect late --diff git:HEAD")
         .ends_with(4)
-        .prints(&["nothing is called `late`"]);
+        .says(&["error: nothing is called `late`"]);
 }

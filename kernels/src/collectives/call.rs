@@ -118,7 +118,6 @@ impl Collectives {
         Collectives { limit, ..self }
     }
 
-    /// In nanoseconds.
     /// The limit of waits of a rank, and the word that says what it waited for.
     pub(super) fn limit_of(&self, rank: usize) -> (i64, &MappedBuffer<i64>) {
         (nanoseconds(self.limit), self.world.late(rank))

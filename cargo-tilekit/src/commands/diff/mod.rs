@@ -85,7 +85,7 @@ fn sheet_of(
     if let Some(sheet) = sheet_in(&said) {
         return Ok(Ok(sheet));
     }
-    terminal.print(&said);
+    terminal.pass_on(&said);
     Ok(Err(exit))
 }
 
