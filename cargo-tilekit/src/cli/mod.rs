@@ -7,6 +7,7 @@ mod words;
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use protocol::Exit;
 
@@ -84,7 +85,16 @@ impl Cli {
     }
 
     fn read(arguments: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
-        let matches = Cli::definition().try_get_matches_from(without_cargo_name(arguments))?;
+        let arguments: Vec<OsString> = without_cargo_name(arguments).collect();
+        // Paths too travel to the harness and to machines as JSON.
+        if let Some(argument) = arguments
+            .iter()
+            .find(|argument| argument.to_str().is_none())
+        {
+            let message = format!("`{}` is no UTF-8", argument.display());
+            return Err(Cli::definition().error(ErrorKind::InvalidUtf8, message));
+        }
+        let matches = Cli::definition().try_get_matches_from(arguments)?;
         Cli::from_arg_matches(&matches)
     }
 
@@ -165,6 +175,19 @@ mod tests {
             assert_eq!(error.exit_code(), i32::from(Exit::Usage.code()), "{line}");
             assert!(error.to_string().contains(wanted), "{line}: {error}");
         }
+    }
+
+    /// Such a path was a panic.
+    #[test]
+    fn arguments_that_are_no_utf_8_are_refused() {
+        let mut line: Vec<OsString> = ["x", "inspect", "k", "--html"].map(OsString::from).into();
+        line.push(std::os::unix::ffi::OsStringExt::from_vec(vec![b'a', 0xff]));
+        let error = Cli::read(line.into_iter()).expect_err("a mistake");
+        assert_eq!(error.exit_code(), i32::from(Exit::Usage.code()));
+        assert!(
+            error.to_string().contains("`a\u{fffd}` is no UTF-8"),
+            "{error}"
+        );
     }
 
     #[test]
