@@ -23,6 +23,11 @@ pub(crate) fn named(stream: &Bound<'_, PyAny>) -> Result<usize, Refusal> {
     if let Ok(handle) = stream.extract::<usize>() {
         return Ok(handle);
     }
+    if is_number(stream) {
+        return Err(Refusal::Value(format!(
+            "is {stream}; a stream's handle is 0 or more, of 64 bits"
+        )));
+    }
     for attribute in [intern!(py, "cuda_stream"), intern!(py, "ptr")] {
         if let Ok(handle) = stream
             .getattr(attribute)

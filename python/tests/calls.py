@@ -274,6 +274,9 @@ class Refusals(unittest.TestCase):
 
     def test_capsules(self):
         out = f32(0x20000)
+        shapeless = Dlpack(0x10000, [1000])
+        shapeless.lent.tensor.shape = None
+        self.check(ValueError, "x has 1 dimensions and no shape", scale_256, shapeless, out)
         used = Dlpack(0x10000, [1000], name=b"used_dltensor_versioned")
         self.check(ValueError, "x gives a capsule that was consumed already (`used_dltensor_versioned`)", scale_256, used, out)
         self.check(ValueError, "x gives a capsule called `other`", scale_256, Dlpack(0x10000, [1000], name=b"other"), out)
@@ -305,6 +308,8 @@ class Refusals(unittest.TestCase):
         said = "scale(x, out): x is used on stream 0xab and out on stream 0xee; pass `stream=`"
         self.check(ValueError, said, scale_256, f32(), other(0x20000, [1000]))
         self.check(TypeError, "scale(x, out): stream is of type <class 'str'>; it must be a stream's handle", scale_256, f32(), f32(0x20000), stream="s")
+        for handle in (-1, 2**64):
+            self.check(ValueError, f"scale(x, out): stream is {handle}; a stream's handle is 0 or more", scale_256, f32(), f32(0x20000), stream=handle)
 
         named = types.SimpleNamespace(cuda_stream=0x12, device_index=1)
         said = "scale(x, out): stream is of GPU 1 and x on GPU 0; pass a stream of that GPU"

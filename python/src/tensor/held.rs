@@ -41,7 +41,7 @@ impl<'py> Held<'py> {
     /// Of what a framework lends.
     ///
     /// # Safety
-    /// Shape and strides have as many numbers as there are dimensions; strides may be null.
+    /// Shape and strides have as many numbers as there are dimensions, unless they are null.
     #[allow(unsafe_code, reason = "arrays behind pointers of DLPack")]
     pub(crate) unsafe fn of_dlpack(
         lent: &DlTensor,
@@ -57,10 +57,15 @@ impl<'py> Held<'py> {
                 lent.rank
             )));
         }
+        if rank > 0 && lent.shape.is_null() {
+            return Err(Refusal::Value(format!(
+                "has {rank} dimensions and no shape"
+            )));
+        }
         let (mut shape, mut strides) = ([0; MOST_RANK], [0; MOST_RANK]);
         let has_strides = !lent.strides.is_null() && rank > 0;
         if rank > 0 {
-            // SAFETY: by the caller's word.
+            // SAFETY: by the caller's word; it is not null.
             shape[..rank].copy_from_slice(unsafe { std::slice::from_raw_parts(lent.shape, rank) });
         }
         if has_strides {
