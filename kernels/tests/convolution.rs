@@ -586,6 +586,25 @@ fn tensors_that_lack_strides_are_named() {
     );
 }
 
+/// Threads read the bias while others write the result.
+#[test]
+fn a_result_lies_apart_from_numbers_of_filters() {
+    let device = Device::emulator();
+    let buffer = Buffer::<f16>::zeros(&device, 1 << 10).unwrap();
+    let bias = Buffer::<f16>::zeros(&device, 8).unwrap();
+    let options = Options {
+        bias: Some(&bias),
+        ..Options::default()
+    };
+    let (x, filters) = (buffer.view([1, 1, 1, 16]), buffer.view([8, 1, 1, 16]));
+    let y = bias.view([1, 1, 1, 8]);
+    let found = Convolutions::new(&device).plan(&x, &filters, &y, &options);
+    assert_eq!(
+        found.unwrap_err().to_string(),
+        "convolution: `y`: found elements of `options.bias`; expected memory of its own"
+    );
+}
+
 /// The width of `dy` was given as that of an image.
 #[test]
 fn what_gradients_of_images_load_is_named() {

@@ -11,7 +11,7 @@ use tilekit::prelude::*;
 use tilekit_kernels::products::alternating::PersistentTile;
 use tilekit_kernels::products::instances::{INSTANCES, Instance};
 use tilekit_kernels::products::need::Need;
-use tilekit_kernels::products::{CallPlan, Dispatch, Operand, Options, Products, ResultOf};
+use tilekit_kernels::products::{Axis, CallPlan, Dispatch, Operand, Options, Products, ResultOf};
 
 /// An element of a test's matrices.
 trait Whole: Operand + ResultOf<Self> {
@@ -593,6 +593,37 @@ fn a_result_lies_apart_from_its_operands() {
     called(part(0), part(8)).unwrap();
     called(part(9), part(32)).unwrap();
     called(x.view([8, 8]), x.view([8, 8]).with_offset(64)).unwrap();
+}
+
+/// Threads read them while others write the result.
+#[test]
+fn a_result_lies_apart_from_numbers_of_rows_and_columns() {
+    let device = Device::emulator();
+    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
+    let x = Buffer::<f32>::zeros(&device, 64).unwrap();
+    let (row, matrix) = (x.view([1, 8]), x.view([8, 8]));
+    let numbers = Buffer::<f32>::zeros(&device, 8).unwrap();
+    let c = numbers.view([1, 8]);
+    let none = Options::default();
+    let bias = Options {
+        bias: Some((&numbers, Axis::Columns)),
+        ..none
+    };
+    let scales = Options {
+        b_scales: Some(&numbers),
+        ..none
+    };
+    let offsets = Buffer::<i32>::zeros(&device, 2).unwrap();
+    let of_group = x.view([1, 8, 8]);
+    for (options, name) in [(bias, "options.bias"), (scales, "options.b_scales")] {
+        let said = format!(
+            "product: `c`: found memory of `{name}`; expected a result apart from the operands, which are read while it is written"
+        );
+        let called = products.call(&stream, &row, &matrix, &c, &options);
+        assert_eq!(called.unwrap_err().to_string(), said);
+        let called = products.grouped(&stream, &row, &of_group, &c, &offsets, &options);
+        assert_eq!(called.unwrap_err().to_string(), said);
+    }
 }
 
 /// It was counted, and the matrix refused.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Compiler, Device, LoadedKernel};
 
-use super::check::{Checked, Strides, check_inputs, check_positions, rows_of};
+use super::check::{Checked, Strides, check_inputs, check_lse_apart, check_positions, rows_of};
 use super::dropout::Dropout;
 use super::empty::empty_rows;
 use super::error::{Result, expect};
@@ -163,6 +163,7 @@ impl Attention {
         data: Option<&Buffer<f32>>,
     ) -> Result<()> {
         let checked = check_forward(qkv, out, lse, options)?;
+        check_lse_apart(lse, [("data", data)])?;
         expect(
             options.softcap.is_none() && options.alibi.is_none(),
             "options",

@@ -62,6 +62,13 @@ pub(super) fn check<T: Operand>(
 ) -> Result<Checked> {
     let checked = check_inputs(qkv, options)?;
     check_output(qkv, out, lse)?;
+    check_lse_apart(
+        lse,
+        [
+            ("options.alibi", options.alibi),
+            ("options.sinks", options.sinks),
+        ],
+    )?;
     Ok(checked)
 }
 
@@ -82,6 +89,23 @@ pub(super) fn check_inputs<T: Operand>(
         mask: options.mask(),
         scale: scale_of(options, sizes),
     })
+}
+
+/// Checks that LSE has memory of its own: other threads read the numbers of heads while it is written.
+pub(super) fn check_lse_apart<const N: usize>(
+    lse: &Buffer<f32>,
+    read: [(&str, Option<&Buffer<f32>>); N],
+) -> Result<()> {
+    for (name, numbers) in read {
+        let is_apart = |numbers: &Buffer<f32>| lse.is_empty() || numbers.address() != lse.address();
+        expect(
+            numbers.is_none_or(is_apart),
+            "lse",
+            || format!("the memory of {name}"),
+            "memory of its own",
+        )?;
+    }
+    Ok(())
 }
 
 /// The factor of scores.

@@ -140,6 +140,24 @@ fn are_apart<T: DeviceElement>(
     Ok(())
 }
 
+/// No element of `y` is one of the numbers of filters, which other threads read while it is written.
+fn are_numbers_apart<T: DeviceElement>(options: &Options<'_, T>, y: &View<'_, T>) -> Result<()> {
+    let scales = options.scales;
+    let scales = scales.map(|scales| Elements::bytes_of(&scales.view([scales.len()])));
+    let bias = options.bias;
+    let bias = bias.map(|bias| Elements::bytes_of(&bias.view([bias.len()])));
+    let elements = Elements::bytes_of(y);
+    for (name, numbers) in [("options.scales", scales), ("options.bias", bias)] {
+        expect(
+            numbers.is_none_or(|numbers| elements.overlap(&numbers) == Overlap::None),
+            "y",
+            || format!("elements of `{name}`"),
+            "memory of its own",
+        )?;
+    }
+    Ok(())
+}
+
 /// A source that is read is `y` itself, each of whose elements is read before it is written, or apart from it.
 fn is_source_apart<T: DeviceElement>(
     source: &View<'_, T>,
@@ -301,6 +319,7 @@ impl Call {
         )?;
         are_apart(("y", y), [("x", x), ("filters", filters)])?;
         check_numbers(options, shape.filters * shape.groups)?;
+        are_numbers_apart(options, y)?;
         if let Some(source) = options.source {
             let found = dense("options.source", source, rank)?;
             same("options.source", found, &result, "as y")?;

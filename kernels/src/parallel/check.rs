@@ -103,7 +103,7 @@ fn check_memory<T: DeviceElement>(
     rank: usize,
     [a, b]: [&View<'_, T>; 2],
     c: &View<'_, T>,
-    residual: Option<&View<'_, T>>,
+    [residual, bias]: [Option<&View<'_, T>>; 2],
 ) -> Result<()> {
     let stored = Elements::of(c);
     let of_residual = residual.filter(|residual| !is_same_view(residual, c));
@@ -111,6 +111,7 @@ fn check_memory<T: DeviceElement>(
         ("a", Some(a)),
         ("b", Some(b)),
         ("options.residual", of_residual),
+        ("options.bias", bias),
     ];
     for (name, view) in read {
         let is_apart = |view| stored.overlap(&Elements::of(view)) == Overlap::None;
@@ -196,7 +197,13 @@ impl Checked {
         let residuals = check_options(options, &results)?;
         for rank in 0..ranks {
             let residual = options.residual.map(|residual| &residual[rank]);
-            check_memory(rank, [&a[rank], &b[rank]], &c[rank], residual)?;
+            let bias = options.bias.map(|bias| bias[rank].view([n]));
+            check_memory(
+                rank,
+                [&a[rank], &b[rank]],
+                &c[rank],
+                [residual, bias.as_ref()],
+            )?;
         }
         let factors = of_a.into_iter().zip(of_b);
         let factors: Vec<[Matrix; 2]> = factors.map(|(a, b)| [a, b.transposed()]).collect();

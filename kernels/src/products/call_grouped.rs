@@ -17,7 +17,7 @@ use super::kept_kernels::Which;
 use super::matrix::Matrix;
 use super::need::Need;
 use super::options::{Options, Precision};
-use super::overlap::check_apart;
+use super::overlap::{check_apart, check_numbers_apart};
 use super::workspace::{Role, workspace};
 use crate::handles::handles;
 
@@ -78,6 +78,7 @@ impl Call {
         check_result("c", result, size_of::<O>())?;
         check_apart(("a", a), ("c", c))?;
         check_apart(("b", b), ("c", c))?;
+        check_numbers_apart(options, ("c", c))?;
         let ends = offsets.len();
         expect(
             ends == groups + 1,

@@ -15,7 +15,7 @@ use super::instances::Instance;
 use super::matrix::Matrix;
 use super::need::{Loose, Need};
 use super::options::{Options, Precision};
-use super::overlap::{check_apart, check_source_apart};
+use super::overlap::{check_apart, check_numbers_apart, check_source_apart};
 
 pub(super) type View<'a, T> = TensorView<'a, T>;
 
@@ -196,6 +196,7 @@ impl Call {
             None => None,
         };
         check_numbers(options, result.shape)?;
+        check_numbers_apart(options, ("c", c))?;
         check_precision::<T, O>(options, None)?;
         let element_bytes = [size_of::<T>(), size_of::<O>()];
         // The transpose of a column-major result is one in rows.

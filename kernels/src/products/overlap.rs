@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::check::View;
 use super::error::{Result, expect};
+use super::options::Options;
 use crate::overlap::{Elements, Overlap, is_same_view};
 
 /// Whether an element of one has a byte of one of the other. Those that a long search does not find count as none.
@@ -24,6 +25,25 @@ pub(super) fn check_apart<T: DeviceElement, O: DeviceElement>(
         || format!("memory of `{name}`"),
         "a result apart from the operands, which are read while it is written",
     )
+}
+
+/// No element of a result is one of the numbers that its rows or columns are multiplied by, or that are added to them: other threads read those while it is written.
+pub(super) fn check_numbers_apart<O: DeviceElement>(
+    options: &Options<'_, O>,
+    result: (&'static str, &View<'_, O>),
+) -> Result<()> {
+    for (name, scales) in [
+        ("options.a_scales", options.a_scales),
+        ("options.b_scales", options.b_scales),
+    ] {
+        if let Some(scales) = scales {
+            check_apart((name, &scales.view([scales.len()])), result)?;
+        }
+    }
+    match options.bias {
+        Some((bias, _)) => check_apart(("options.bias", &bias.view([bias.len()])), result),
+        None => Ok(()),
+    }
 }
 
 /// A source is the result itself, each of whose elements is read before it is written, or apart from it.

@@ -306,3 +306,29 @@ fn values_of_another_depth_are_named_before_there_are_results() {
         )
     );
 }
+
+/// Numbers of heads were read while LSE was written over them.
+#[test]
+fn lse_over_numbers_of_heads_is_named() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let attention = Attention::new(&device);
+    let [x, out] = [(); 2].map(|()| Buffer::<bf16>::zeros(&device, 4 * 64).unwrap());
+    let numbers = Buffer::<f32>::zeros(&device, 4).unwrap();
+    let [x, out] = [&x, &out].map(|buffer| buffer.view([1, 4, 1, 64]));
+    let sinks = Options {
+        sinks: Some(&numbers),
+        ..Options::default()
+    };
+    let alibi = Options {
+        alibi: Some(&numbers),
+        ..Options::default()
+    };
+    for (options, name) in [(sinks, "options.sinks"), (alibi, "options.alibi")] {
+        let result = attention.forward_into(&stream, [&x, &x, &x], &out, &numbers, &options);
+        let error = result.err().map(|error| error.to_string());
+        let expected =
+            format!("attention: `lse`: found the memory of {name}; expected memory of its own");
+        assert_eq!(error, Some(expected));
+    }
+}

@@ -142,6 +142,21 @@ fn what_does_not_fit_is_named_with_its_rank() {
         parallel.gather_multiply_with(&of_a, &of_b, &around, &options),
         "product over ranks: `c`: found memory of options.residual on rank 0; expected memory of its own",
     );
+    let devices = world.devices().iter();
+    let row: Vec<_> = devices
+        .map(|device| Buffer::<bf16>::zeros(device, 40).unwrap())
+        .collect();
+    let biases: Vec<&Buffer<bf16>> = row.iter().collect();
+    let rows: Vec<_> = biases.iter().map(|bias| bias.view([1, 40])).collect();
+    let of_row: Vec<_> = a.buffers.iter().map(|a| a.view([1, 24])).collect();
+    let options = Options {
+        bias: Some(&biases),
+        ..Options::default()
+    };
+    says(
+        parallel.multiply_reduce_with(&of_row, &of_b, &rows, &options),
+        "product over ranks: `c`: found memory of options.bias on rank 0; expected memory of its own",
+    );
     let in_place = Options {
         residual: Some(&around),
         ..Options::default()

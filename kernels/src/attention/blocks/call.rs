@@ -6,7 +6,7 @@ use super::kernel::{GROUPS, forward_blocks};
 use super::lists::BlockShape;
 use super::mask::BlockMask;
 use crate::attention::call::{Attention, View, packed};
-use crate::attention::check::{Checked, check_built, check_positions};
+use crate::attention::check::{Checked, check_built, check_lse_apart, check_positions};
 use crate::attention::error::{Result, expect};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::Modifier;
@@ -103,6 +103,7 @@ impl Attention {
             mask: of_options,
             scale,
         } = check_forward(qkv, out, lse, options)?;
+        check_lse_apart(lse, [("data", data)])?;
         check_mask(mask.shape(), sizes)?;
         check_options::<M>(options)?;
         check_positions::<M>(options, sizes)?;

@@ -5,7 +5,8 @@ use tilekit::prelude::*;
 use super::call::{Cache, CacheScales};
 use super::table::{CacheElement, caches, is_scaled};
 use crate::attention::check::{
-    MOST, check_built, check_inside, check_not_empty, check_results, check_strides, extents,
+    MOST, check_built, check_inside, check_lse_apart, check_not_empty, check_results,
+    check_strides, extents,
 };
 use crate::attention::error::{Result, expect};
 use crate::attention::modifier::Plain;
@@ -50,6 +51,20 @@ pub(in crate::attention) fn check_decode<T: Operand, C: CacheElement<T>>(
         ("cache.values", Elements::bytes_of(cache.values)),
     ];
     check_written(("out", out), &read)?;
+    let scales = cache.scales;
+    let numbers = [
+        ("options.alibi", options.alibi),
+        ("options.sinks", options.sinks),
+        (
+            "cache.scales.keys",
+            scales.map(|scales| scales.keys.source()),
+        ),
+        (
+            "cache.scales.values",
+            scales.map(|scales| scales.values.source()),
+        ),
+    ];
+    check_lse_apart(lse, numbers)?;
     Ok(checked)
 }
 

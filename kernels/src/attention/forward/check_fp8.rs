@@ -4,7 +4,9 @@ use tilekit::prelude::*;
 
 use super::call_fp8::Factors;
 use super::table_fp8::narrow;
-use crate::attention::check::{check_built, check_factors, check_tensors, sizes_of};
+use crate::attention::check::{
+    check_built, check_factors, check_lse_apart, check_tensors, sizes_of,
+};
 use crate::attention::error::{Result, expect};
 use crate::attention::options::Options;
 use crate::attention::plan::Sizes;
@@ -21,6 +23,12 @@ pub(super) fn check_fp8(
     let sizes = check_fp8_inputs(qkv, factors, options)?;
     check_tensors(qkv, out, lse)?;
     check_written(("out", out), &read_by(qkv))?;
+    let factors = [
+        ("factors.q", Some(factors.q)),
+        ("factors.k", Some(factors.k)),
+        ("factors.v", Some(factors.v)),
+    ];
+    check_lse_apart(lse, factors)?;
     Ok(sizes)
 }
 

@@ -7,7 +7,8 @@ use super::plan::Need;
 use crate::attention::backward::check::{check_lines, check_scale};
 use crate::attention::call::View;
 use crate::attention::check::{
-    MOST, check_built, check_factors, check_strides, check_tensors, extents, scale_of,
+    MOST, check_built, check_factors, check_lse_apart, check_strides, check_tensors, extents,
+    scale_of,
 };
 use crate::attention::modifier::Plain;
 use crate::attention::options::Options;
@@ -80,7 +81,7 @@ pub(super) fn check<T: Operand>(
     }
     let sizes = sizes_of_all(ranks, tensors)?;
     check_sizes::<T>(ranks, sizes, options)?;
-    check_sinks(ranks, sizes, options)?;
+    check_sinks(lse, sizes, options)?;
     Ok(Need {
         sizes,
         ranks,
@@ -147,7 +148,8 @@ fn check_sizes<T: Operand>(ranks: usize, sizes: Sizes, options: &RingOptions<'_>
 }
 
 /// Sinks of each rank.
-fn check_sinks(ranks: usize, sizes: Sizes, options: &RingOptions<'_>) -> Result<()> {
+fn check_sinks(lse: &[&Buffer<f32>], sizes: Sizes, options: &RingOptions<'_>) -> Result<()> {
+    let ranks = lse.len();
     let Some(sinks) = options.sinks else {
         return Ok(());
     };
@@ -159,7 +161,8 @@ fn check_sinks(ranks: usize, sizes: Sizes, options: &RingOptions<'_>) -> Result<
             sinks: Some(sinks),
             ..Options::default()
         };
-        let checked = check_factors(&factors, sizes.heads);
+        let checked = check_factors(&factors, sizes.heads)
+            .and_then(|()| check_lse_apart(lse[rank], [("options.sinks", Some(sinks))]));
         checked.map_err(|error| found_at(error, &format!(" on rank {rank}")))?;
     }
     Ok(())

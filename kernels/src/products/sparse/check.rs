@@ -12,7 +12,7 @@ use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
 use crate::products::options::Options;
-use crate::products::overlap::{check_apart, check_source_apart};
+use crate::products::overlap::{check_apart, check_numbers_apart, check_source_apart};
 use crate::products::weight_only::one_matrix;
 
 /// A call that has been checked.
@@ -60,6 +60,7 @@ impl SparseCall {
         });
         let source = source.transpose()?;
         check_numbers(options, [m, n])?;
+        check_numbers_apart(options, ("c", c))?;
         check_precision::<T, O>(options, None)?;
         let in_rows = |matrix: Matrix| matrix.in_rows(element_bytes).is_some();
         let is_turned = !in_rows(result) && in_rows(result.transposed());

@@ -11,7 +11,7 @@ use crate::products::error::{Result, expect};
 use crate::products::factor::{ResultOf, UNIT_BYTES};
 use crate::products::matrix::Matrix;
 use crate::products::options::Options;
-use crate::products::overlap::{check_apart, check_source_apart};
+use crate::products::overlap::{check_apart, check_numbers_apart, check_source_apart};
 
 /// A call that has been checked.
 pub(super) struct WeightCall {
@@ -59,6 +59,7 @@ impl WeightCall {
         });
         let source = source.transpose()?;
         check_numbers(options, [m, n])?;
+        check_numbers_apart(options, ("y", of_y))?;
         check_precision::<T, O>(options, None)?;
         let plan = (m > 0 && n > 0 && k > 0)
             .then(|| WeightPlan::best([m, n, k], weights.format(), size_of::<O>()));
