@@ -105,7 +105,7 @@ impl<T: Operand> Call<'_, T> {
 impl Attention {
     /// Gradients of `[q, k, v]`, into new buffers. `options` are those of the forward pass, and `upstream` has its results.
     ///
-    /// Three kernels are launched: row sums of dO · O, the main loop, and the rounding of dQ, which is accumulated in f32; at depths 64 and 128 the main loop has both for most heads, where scores are not modified. dK and dV
+    /// Three kernels are launched: row sums of dO · O, the main loop, and the rounding of dQ, which is accumulated in f32; at depths 64 and 128 the main loop has both for most heads, where scores are not modified. More batches than a grid has room for are launched some after another. dK and dV
     /// are sums over the query heads of a group. A query that sees no key, and a key that no query sees, has a gradient of zeros. The gradient
     /// of `options.sinks` and of `options.alibi` is not computed.
     ///
