@@ -184,7 +184,10 @@ mod tests {
         check([108, 5128, 3464], "64x96 by clusters of 2x4, 112 CTAs");
         check([1701, 296, 1328], "64x80 by clusters of 2x4, 112 CTAs");
         check([5920, 88, 712], "64x96 by clusters of 4x1");
-        check([3073, 48, 3368], "64x32 by clusters of 1x4, A and B exchanged, 100 CTAs");
+        check(
+            [3073, 48, 3368],
+            "64x32 by clusters of 1x4, A and B exchanged, 100 CTAs",
+        );
         // What two of 80 rows, or three of 136, waste least of.
         check(
             [76, 14032, 408],
