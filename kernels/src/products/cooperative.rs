@@ -22,12 +22,14 @@ pub fn cooperative<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     data: Data<O>,
 ) {
     launch_dependents();
-    multiply_together(Persistent::new(form, (x, y, c), [m, n, k], data));
+    multiply_cooperatively(Persistent::new(form, (x, y, c), [m, n, k], data));
 }
 
 /// The product, in tiles of both warpgroups. While they store one, the next is loaded.
 #[device]
-fn multiply_together<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(product: Persistent<T, O, E>) {
+fn multiply_cooperatively<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    product: Persistent<T, O, E>,
+) {
     let Persistent {
         pipeline,
         own,

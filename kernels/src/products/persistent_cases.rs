@@ -58,15 +58,16 @@ fn product_in_turns_e4m3(case: &mut Case) -> CaseResult {
 
 /// All that an epilogue may add.
 #[case(sizes(
-    m = [200, 171, 400, 210, 300, 400],
-    n = [136, 200, 264, 400, 304, 300],
-    k = [136, 72, 136, 200, 72, 136],
+    m = [200, 171, 400, 210, 300, 400, 300],
+    n = [136, 200, 264, 400, 304, 300, 400],
+    k = [136, 72, 136, 200, 72, 136, 72],
     instance = [
         persistent(PersistentTile::of([2, 192, 4, 2])), persistent(PersistentTile::of([2, 168, 5, 1]).exchanged()),
         persistent(PersistentTile::of([3, 112, 5, 2])),
         persistent(PersistentTile::of([3, 112, 5, 2]).exchanged().by_clusters([1, 2])),
         persistent(PersistentTile::cooperative([2, 152, 4, 1]).by_clusters([1, 2])),
-        persistent(PersistentTile::cooperative([2, 184, 3, 2]).exchanged().by_clusters([1, 2]))
+        persistent(PersistentTile::cooperative([2, 184, 3, 2]).exchanged().by_clusters([1, 2])),
+        persistent(PersistentTile::cooperative([2, 184, 3, 2]).by_clusters([1, 2]))
     ]
 ))]
 fn product_persistent_finished(case: &mut Case) -> CaseResult {
@@ -98,11 +99,11 @@ fn product_persistent_finished(case: &mut Case) -> CaseResult {
         persistent(PersistentTile::cooperative([2, 112, 4, 2]).exchanged().by_clusters([1, 4]))
     ]
 ))]
-fn product_together_bf16(case: &mut Case) -> CaseResult {
+fn product_cooperative_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)
 }
 
 #[case(sizes(m = [600], n = [330], k = [712], instance = [persistent(PersistentTile::cooperative([2, 112, 4, 2]).exchanged().by_clusters([1, 4]))]))]
-fn product_together_e4m3(case: &mut Case) -> CaseResult {
+fn product_cooperative_e4m3(case: &mut Case) -> CaseResult {
     product::<E4m3, bf16>(case)
 }
