@@ -71,7 +71,7 @@ fn listed(need: &Need) -> impl Iterator<Item = Plan> {
     instances.filter_map(|instance| Plan::by_model(instance, need))
 }
 
-/// Whether a time is one to choose by. The model alone puts tiles in turns of 192 rows and those of clusters up to a tenth too low.
+/// Whether a time is one to choose by. The model alone puts tiles in turns of 192 rows and those of clusters up to a tenth too low, and was not fitted to cooperative ones.
 fn is_judged(plan: &Plan, need: &Need) -> bool {
     match plan.instance {
         Instance::Persistent(tile) => tile.is_judged_by_model() || was_measured(need),

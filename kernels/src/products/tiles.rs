@@ -61,8 +61,8 @@ pub(super) const ALTERNATING: [PersistentTile; 21] = [
         .by_clusters([2, 4]),
 ];
 
-/// Tiles of `cooperative`: instructions of a warpgroup, columns, stages, buffers of results. Of those that were timed at 1354 sizes they are the ones that gain most, one after the other
-/// (`bench/results/products/tiles.md`); 256x152 is the largest of 256 rows with four stages.
+/// Tiles of `cooperative`: instructions of a warpgroup, columns, stages, buffers of results. Of those that were timed at 1354 sizes they are nine of the twelve that gain most, one after the other
+/// (`bench/results/products/tiles.md`), and 256x152 of operands as they are; 256x152 is the largest of 256 rows with four stages.
 pub(super) const COOPERATIVE: [PersistentTile; 10] = [
     PersistentTile::cooperative([1, 192, 5, 1])
         .exchanged()

@@ -202,7 +202,8 @@ pub(super) fn many_microseconds(
     together(time, outside / FILLED_BY_MANY)
 }
 
-/// What warpgroups in turns take for so many tiles of all programs: products of a tile or what is stored of the one before, whichever takes longer. Fitted to 147 measured pairs of product and tile on an H200.
+/// What persistent tiles take, so many of all programs. Warpgroups in turns take the products of a tile or what is stored of the one before, whichever takes longer: fitted to 147 measured pairs of product and tile on an H200. Cooperative ones
+/// take both, by the constants of `dense`, and were not fitted: the network corrects them.
 pub(super) fn persistent_microseconds(
     tile: PersistentTile,
     [programs, waves, tiles]: [usize; 3],
