@@ -52,17 +52,18 @@ class Ours:
         of = plan(batch, heads, kv_heads, tokens, (depth, values), causal, variant == "true")
         rows = batch * heads * of.blocks * of.queries
         none = torch.zeros(4, device="cuda", dtype=torch.int32)
-        self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
+        # Dimension 0 is one of concatenated sequences.
+        blocked = {name: tensors[name].unsqueeze(0) for name in ("q", "k", "v", "dout", "dk", "dv")}
+        self.tensors = dict(tensors, **blocked, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
                             parts=torch.empty(PARTS * rows, device="cuda", dtype=torch.bfloat16),
                             sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + batch * heads * of.blocks * GROUPS, device="cuda", dtype=torch.int32),
                             progress=torch.empty(2 * batch * kv_heads, device="cuda", dtype=torch.int32),
-                            query_offsets=none, key_offsets=none, data=none, dk_rows=tensors["dk"], dv_rows=tensors["dv"], dout_rows=tensors["dout"])
+                            query_offsets=none, key_offsets=none, data=none, dout_rows=tensors["dout"])
         numbers = {"query_heads": heads // kv_heads, "queries": tokens, "keys": tokens, "is_ragged": 0, "seed": 0, "dropped": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
                    "row_stride": tokens, "block_stride": of.blocks, "score_scale": 1.0, "scale": scale, "log2_scale": scale * math.log2(math.e)}
         numbers |= {"sections": [of.section, of.lead, of.ahead, int(causal)], "heads": heads, "counts": 2 * batch * kv_heads, "first_line": of.first_line}
-        strides = {name: list(tensors[name].stride()[:3]) for name in ("out", "dout", "dq", "dk", "dv")}
-        numbers |= {"out_strides": strides["out"], "dout_strides": strides["dout"], "strides": strides["dq"], "dq_strides": strides["dq"],
-                    "dk_strides": strides["dk"][1:], "dv_strides": strides["dv"][1:]}
+        strides = {name: list(tensors[name].stride()[:3]) for name in ("out", "dout", "dq")}
+        numbers |= {"out_strides": strides["out"], "dout_strides": strides["dout"], "strides": strides["dq"], "dq_strides": strides["dq"]}
         stems = ((f"backward_begin-bf16-{depth}-{values}-{of.queries}", [of.blocks, *of.lines]),
                  (f"backward-bf16-{depth}-{values}-{variant}-Plain", [of.key_blocks, kv_heads, batch]),
                  (f"backward_end-bf16-{depth}-{of.queries}", [of.blocks * GROUPS, *of.lines]))

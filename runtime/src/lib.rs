@@ -145,7 +145,8 @@ pub use number::{Number, Reference, Rounding};
 pub use peer::{Collective, CublasHandle, Gemm, LtProduct, Nccl, Peer};
 pub use stream::{Event, Stream};
 pub use tensor_map::{
-    KeptMap, L2Promotion, TensorMapDescriptor, TensorPlace, TensorSource, TensorView, Tiling,
+    KeptMap, L2Promotion, SEQUENCE_END, TensorMapDescriptor, TensorPlace, TensorSource, TensorView,
+    Tiling,
 };
 pub use toolchain::{Image, Toolchain};
 pub use tuned::{Machine, Tuned};

@@ -14,5 +14,5 @@ pub use crate::mapped::MappedBuffer;
 pub use crate::number::{Number, Reference};
 pub use crate::peer::{Collective, Gemm, Peer};
 pub use crate::stream::Stream;
-pub use crate::tensor_map::{L2Promotion, TensorView};
+pub use crate::tensor_map::{L2Promotion, SEQUENCE_END, TensorView};
 pub use crate::world::{Symmetric, World};

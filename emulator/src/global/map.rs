@@ -77,7 +77,7 @@ impl AllocationMap {
             .partition_point(|allocation| allocation.base <= address);
         let below = after.checked_sub(1).map(|index| &self.sorted[index]);
         let above = self.sorted.get(after);
-        let past = below.map(|b| (address + bytes).saturating_sub(b.end()));
+        let past = below.map(|b| address.saturating_add(bytes).saturating_sub(b.end()));
         let before = above.map(|a| a.base - address);
         match (below, above) {
             (Some(b), _) if before.is_none_or(|before| past.is_some_and(|past| past <= before)) => {

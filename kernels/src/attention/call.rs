@@ -278,19 +278,23 @@ impl Attention {
         let offsets = call.options.lengths.map_or([no_offsets; 2], |lengths| {
             [lengths.query_offsets, lengths.key_offsets]
         });
-        let of_out = Strides::of(call.out);
+        let [q, out] = [call.qkv[0], call.out].map(|view| packed(view, pack));
+        let v = blocked(call.qkv[2], call.options);
+        let out = match call.options.lengths {
+            Some(_) => out.with_stored_sequences(TOKENS),
+            None => out,
+        };
         kernel.launch(
             call.stream,
             self.programs(&kernel, numbers.tiles)?,
             masked_arguments!(
-                maps: [packed(call.qkv[0], pack), call.qkv[1], call.qkv[2], packed(call.out, pack)],
-                results: [call.out, call.lse, &workspace.counter],
+                maps: [q, call.qkv[1], v, out],
+                results: [call.lse, &workspace.counter],
                 offsets: [offsets[0], offsets[1]],
                 data: [call.options.sinks.unwrap_or(no_numbers), data.unwrap_or(no_numbers)],
                 numbers: numbers,
                 flags: [call.options.lengths.is_some(), call.options.sinks.is_some()],
                 factors: M::factors(scale, call.options.softcap.unwrap_or(1.0)),
-                strides: [of_out.head, of_out.token],
                 lse_stride: call.qkv[0].place().shape[2],
                 dropout: call.options.dropout
             ),
@@ -394,6 +398,31 @@ struct Call<'a, T> {
 /// Elements along a dimension of a view, 0 if it has fewer.
 pub(super) fn extent<T: DeviceElement>(view: &View<'_, T>, dim: usize) -> usize {
     view.place().shape.get(dim).copied().unwrap_or(0)
+}
+
+/// The dimension of the tokens.
+const TOKENS: usize = 2;
+
+/// The view by which blocks of a tensor are moved, with a dimension in front: of concatenated sequences each copy ends with its own.
+pub(super) fn blocked<'a, T: DeviceElement>(
+    view: &View<'a, T>,
+    options: &Options<'_>,
+) -> View<'a, T> {
+    let place = view.place();
+    let behind = |first: usize, of_view: &[usize]| -> Vec<usize> {
+        std::iter::once(first)
+            .chain(of_view.iter().copied())
+            .collect()
+    };
+    let (shape, strides) = (behind(1, &place.shape), behind(0, &place.strides));
+    let view = view
+        .clone()
+        .with_shape(&shape[..])
+        .with_strides(&strides[..]);
+    match options.lengths {
+        Some(_) => view.with_sequences(TOKENS + 1),
+        None => view,
+    }
 }
 
 /// The view with `pack` heads as a dimension after the tokens.

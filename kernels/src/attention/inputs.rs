@@ -3,6 +3,7 @@
 use tilekit::prelude::*;
 
 use super::mainloop::problem::ROWS;
+use super::reference::Attention;
 
 /// Q and K of a case, by their scores.
 #[derive(Clone, Copy)]
@@ -22,6 +23,14 @@ pub(super) enum Inputs {
 /// A number between -1 and 1 for an element.
 fn noise(at: usize, seed: usize) -> f64 {
     ((at * 7919 + seed * 104_729) % 2003) as f64 / 1001.0 - 1.0
+}
+
+/// A number between -1 and 1 for an element, without a period.
+fn mixed(at: usize, seed: usize) -> f64 {
+    let bits = (at + (seed << 32)) as u64;
+    let bits = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (bits >> 40) as f64 / f64::from(1 << 23) - 1.0
 }
 
 impl Inputs {
@@ -64,6 +73,38 @@ impl Inputs {
             ],
         }
     }
+}
+
+/// A tensor of concatenated sequences, of queries (`side` 0) or keys (1) with so many heads and columns: noise of standard deviation `spread`, and NaN and infinity in sequences that have no keys, or
+/// no queries. No result has a part of these, and they follow others.
+pub(super) fn of_sequences<T: DeviceElement>(
+    case: &mut Case,
+    name: &str,
+    attention: &Attention,
+    (side, heads, columns): (usize, usize, usize),
+    spread: f64,
+) -> Input<T> {
+    let row = if attention.setup.tokens_first {
+        heads * columns
+    } else {
+        columns
+    };
+    let is_alone: Vec<bool> = (0..attention.sizes.batch)
+        .flat_map(|sequence| {
+            let lengths = attention.lengths(sequence);
+            vec![lengths.contains(&0); lengths[side]]
+        })
+        .collect();
+    let seed = name.len() + columns + side;
+    let element = move |at: usize| {
+        let x = if is_alone[at / row % is_alone.len()] {
+            [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][at % 3]
+        } else {
+            spread * 3f64.sqrt() * mixed(at, seed)
+        };
+        T::nearest(Number::Float(x)).expect("a float holds it")
+    };
+    case.input(name, attention.shape(side, heads, columns), element)
 }
 
 /// Rows of `depth` elements: `first` of the row, and noise up to `most`.

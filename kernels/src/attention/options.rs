@@ -37,6 +37,8 @@ pub struct Options<'a> {
 
 /// Sequences of several lengths. The offsets ascend, from 0 to the tokens of the tensors; they are on the device, and are not
 /// checked.
+///
+/// Each sequence keeps to itself: its results do not depend on what the others hold, NaN and infinity included.
 #[derive(Clone, Copy)]
 pub struct Lengths<'a> {
     /// Where each sequence of queries begins, and where the last one ends.

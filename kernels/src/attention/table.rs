@@ -22,13 +22,11 @@ pub(super) type DenseHandles<T> = handles! {
 /// The parameters of `forward_masked`.
 pub(super) type MaskedHandles<T> = handles! {
     q k v out: TensorMap<T>,
-    out_rows: Ptr<T>,
     lse: Ptr<f32>,
     counter query_offsets key_offsets: Ptr<i32>,
     sinks data: Ptr<f32>,
     batch heads query_heads queries keys is_ragged has_sinks left right chunk section: Scalar<i32>,
     log2_scale score_scale: Scalar<f32>,
-    out_head_stride out_token_stride: Scalar<i64>,
     lse_stride: Scalar<i32>,
     seed: Scalar<i64>,
     dropped: Scalar<i32>,

@@ -5,6 +5,7 @@
     reason = "what fails here ends the test at its line"
 )]
 
+mod apart;
 mod dense;
 mod dropout;
 mod fixed_order;

@@ -338,6 +338,19 @@ fn check_power<const DEGREE: usize>(bits: f64) {
     }
 }
 
+/// Floats of 16 bits round what becomes of NaN to infinity, or keep it.
+#[test]
+fn powers_of_two_on_the_fma_pipes_do_not_lose_nan() {
+    let data: Vec<u8> = (0..LEN).flat_map(|_| f32::NAN.to_le_bytes()).collect();
+    let func = KernelFn::trace(powers::<3>)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .func;
+    for found in values(&run_func(func, &[&data], 4 * LEN), DType::F32) {
+        let found = f32::from_bits(found as u32);
+        assert!(found.is_nan() || found == f32::MAX, "{found:e}");
+    }
+}
+
 #[test]
 fn powers_of_two_on_the_fma_pipes_are_as_exact_as_their_degree() {
     check_power::<2>(9.17);

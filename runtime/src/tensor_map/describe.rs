@@ -5,6 +5,7 @@ use lowering::tensor_element;
 use ptx::{TensorAccess, TensorElement, TensorMap};
 use target::{Target, TensorMapLimits};
 
+use super::sequences::cut_into_sequences;
 use super::{CopyOptions, Cut, TensorPlace};
 
 /// A buffer as a tensor map sees it.
@@ -30,7 +31,7 @@ pub(super) fn describe(
     check_place(limits, room, place)?;
     let rank = place.shape.len();
     let element_bytes = room.dtype.bytes() as usize;
-    let map = TensorMap {
+    let mut map = TensorMap {
         element: element_of(room.dtype, options)?,
         rank: rank as u32,
         address: room.address + (place.offset * element_bytes) as u64,
@@ -42,6 +43,9 @@ pub(super) fn describe(
         nan_fill: options.fills_with_nan,
         l2_promotion: options.l2_promotion,
     };
+    if let Some(sequences) = options.sequences {
+        cut_into_sequences(&mut map, sequences)?;
+    }
     map.validate(target).map_err(|error| error.0)?;
     Ok(map)
 }

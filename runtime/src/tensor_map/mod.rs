@@ -3,12 +3,15 @@
 mod describe;
 mod kept;
 mod place;
+mod sequences;
 mod view;
 
 use describe::{Room, describe};
 pub use kept::KeptMap;
 pub use place::TensorPlace;
 pub use ptx::L2Promotion;
+pub use sequences::SEQUENCE_END;
+use sequences::Sequences;
 pub use view::{TensorSource, TensorView};
 
 use ptx::{EncodedTensorMap, TensorMap};
@@ -55,6 +58,8 @@ struct CopyOptions {
     l2_promotion: L2Promotion,
     fills_with_nan: bool,
     rounds_to_tf32: bool,
+    /// The sequences that copies end with.
+    sequences: Option<Sequences>,
 }
 
 /// What one message of a copy takes of a tensor.
@@ -110,6 +115,7 @@ impl TensorMapDescriptor {
             l2_promotion: tiling.l2_promotion,
             fills_with_nan: tiling.fills_with_nan,
             rounds_to_tf32: tiling.rounds_to_tf32,
+            sequences: None,
         };
         let room = Room {
             address: buffer.address(),

@@ -9,6 +9,7 @@ use layout::SharedLayout;
 
 use super::describe::{Room, describe};
 use super::kept::KeptMap;
+use super::sequences::Sequences;
 use super::{
     CopyOptions, Cut, EncodedTensorMap, L2Promotion, TensorMapDescriptor, TensorPlace, Window,
 };
@@ -36,7 +37,7 @@ use crate::kernel::{Argument, Packing};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct TensorView<'s, T, S = Buffer<T>> {
     source: &'s S,
     place: TensorPlace,
@@ -44,6 +45,20 @@ pub struct TensorView<'s, T, S = Buffer<T>> {
     steps: Option<Vec<u32>>,
     window: Option<Window>,
     element: PhantomData<fn() -> T>,
+}
+
+/// Another view of the same tensor, whose source need not be `Clone`.
+impl<T, S> Clone for TensorView<'_, T, S> {
+    fn clone(&self) -> Self {
+        TensorView {
+            source: self.source,
+            place: self.place.clone(),
+            options: self.options,
+            steps: self.steps.clone(),
+            window: self.window.clone(),
+            element: PhantomData,
+        }
+    }
 }
 
 /// What holds a tensor: a [`Buffer`], or an [`Input`] or [`Output`] of a case.
@@ -154,6 +169,63 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
     #[must_use]
     pub fn with_l2_promotion(mut self, promotion: L2Promotion) -> Self {
         self.options.l2_promotion = promotion;
+        self
+    }
+
+    /// Rows along dimension `along` are sequences one behind the other, and copies end with their own: what is behind it is loaded as 0 and is not stored, as outside of the tensor.
+    ///
+    /// Dimensions 0 and 1 have one index each. Row `row` of a sequence of `length` rows that ends in front of row `end` has the coordinates [`SEQUENCE_END`](crate::SEQUENCE_END) along dimension 0, `end` along
+    /// dimension 1, and `SEQUENCE_END - length + row` along `along`. A kernel that gives 0, batch and row there where there are no sequences takes both kinds of views. Sequences lie inside of the rows; coordinates
+    /// that say otherwise reach outside of the buffer.
+    ///
+    /// ```
+    /// use tilekit::prelude::*;
+    ///
+    /// /// Copies 16 rows from row `row` on of the sequence `start..end`.
+    /// #[kernel(warps = 4)]
+    /// fn copy(
+    ///     #[block([1, 1, 16, 64], Nvmma::B128)] x: TensorMap<bf16>,
+    ///     #[block([1, 1, 16, 64], Nvmma::B128)] out: TensorMap<bf16>,
+    ///     start: i32,
+    ///     end: i32,
+    ///     row: i32,
+    /// ) {
+    ///     let tile = Smem::<bf16>::alloc(x.block(), x.layout());
+    ///     let full = Mbarrier::alloc(1);
+    ///     full.expect(x.block_bytes());
+    ///     let at = [scalar(SEQUENCE_END), end, SEQUENCE_END - (end - start) + row, scalar(0)];
+    ///     x.load(at, tile, full);
+    ///     full.wait(0);
+    ///     out.store(at, tile);
+    ///     tma_store_wait_read(0);
+    /// }
+    ///
+    /// # fn main() -> tilekit::Result<()> {
+    /// let device = Device::emulator();
+    /// let x = Buffer::from_slice(&device, &vec![bf16::ONE; 50 * 64])?;
+    /// let out = Buffer::<bf16>::zeros(&device, 50 * 64)?;
+    /// let [from, to] = [&x, &out].map(|x| x.view([1, 1, 50, 64]).with_sequences(2));
+    /// let kernel = copy.compile(&Compiler::default())?.load(&device)?;
+    /// // The last 4 rows of 20..40, of a block of 16.
+    /// kernel.launch(&Stream::new(&device)?, grid(1u32), (from, to, 20, 40, 16))?;
+    /// let rows = out.to_vec()?;
+    /// assert!(rows.iter().enumerate().all(|(at, x)| (36..40).contains(&(at / 64)) == (*x == bf16::ONE)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_sequences(mut self, along: usize) -> Self {
+        self.options.sequences = Some(Sequences::Along(along));
+        self
+    }
+
+    /// [`with_sequences`](TensorView::with_sequences) for stores alone, with one dimension less: dimension 0 has one index, and the coordinate `end` along it. Of `rows` rows in all, `row` has the coordinate
+    /// `rows - length + row` along `along`.
+    ///
+    /// The map's address is as many rows in front of the tensor. A load by it faults.
+    #[must_use]
+    pub fn with_stored_sequences(mut self, along: usize) -> Self {
+        self.options.sequences = Some(Sequences::StoredAlong(along));
         self
     }
 

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod kept;
+mod sequences;
 
 use tilekit::prelude::*;
 

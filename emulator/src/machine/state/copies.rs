@@ -119,7 +119,7 @@ impl Pending {
                 count += chunks(run);
                 run.0 = address;
             }
-            run.1 = address + u64::from(piece.bytes);
+            run.1 = address.saturating_add(u64::from(piece.bytes));
         }
         (count + chunks(run)) * COPY_CHUNK
     }

@@ -77,7 +77,7 @@ macro_rules! software {
             /// `2^x` on the FMA pipes, which leaves the special function unit to others: `x` is split into an integer, which is
             /// added to the exponent, and a fraction, whose power is a polynomial of this degree. Relative error: 2^-9.2 of
             /// degree 2, 2^-13.7 of 3, 2^-18.5 of 4, 2^-22.2 of 5; so 2 suffices for bf16 and 3 for f16. For `x` below 128; what
-            /// is below 2^-125 becomes that, and so does NaN.
+            /// is below 2^-125 becomes that. NaN becomes the largest number of f32, or stays NaN: floats of 16 bits round that to infinity.
             #[inline]
             #[track_caller]
             pub fn exp2_fma<const DEGREE: usize>(self) -> Self {
@@ -113,7 +113,13 @@ fn exp2_fma(x: Value, coefficients: &[f32], at: trace::At) -> Value {
         Raw::Value(trace::rounded(op, Direction::Nearest, &operands, at))
     };
     let integers = float(12_582_912.0);
-    let x = trace::binary(BinaryOp::Max, Raw::Value(x), float(-125.0), Elem::F32, at);
+    let x = trace::binary(
+        BinaryOp::MaxNan,
+        Raw::Value(x),
+        float(-125.0),
+        Elem::F32,
+        at,
+    );
     let placed = rounded(RoundedOp::Add, &[Raw::Value(x), integers]);
     let whole = rounded(RoundedOp::Sub, &[placed, integers]);
     let fraction = rounded(RoundedOp::Sub, &[Raw::Value(x), whole]);

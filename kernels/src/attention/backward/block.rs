@@ -5,8 +5,10 @@ use std::ops::Range;
 use tilekit::prelude::*;
 
 use super::beside::Beside;
-use super::exchange::{Exchange, PAIR, load_share, loaded_key_bytes, ticket_of_cluster};
-use super::key_blocks::{KeyBlock, store_rows};
+use super::exchange::{
+    Exchange, PAIR, from_column, load_share, loaded_key_bytes, ticket_of_cluster,
+};
+use super::key_blocks::KeyBlock;
 use super::lines::{Lines, LinesFrom};
 use super::part::{
     GROUPS, divides_columns, has_adders, has_query_rows, stages_of_dout, swizzle_of_keys,
@@ -117,14 +119,6 @@ impl<T: Element> Tiles<T> {
     }
 }
 
-/// The destination of dK or dV: its tensor map, and its rows, whose heads and tokens are the strides apart.
-#[derive(Clone, Copy)]
-pub(super) struct Rows<T> {
-    pub(super) map: TensorMap<T>,
-    pub(super) to: Ptr<T>,
-    pub(super) strides: [Scalar<i64>; 2],
-}
-
 /// A CTA's block of keys.
 #[derive(Clone, Copy)]
 pub(super) struct Block<W: Walk> {
@@ -223,38 +217,33 @@ impl<W: Walk> Block<W> {
         tiles: Tiles<T>,
         beside: Option<Beside<T>>,
     ) {
-        let at = self.at;
-        let token = at.starts[1] + at.first;
-        let (place, full) = ([at.batch, self.kv_head, token], tiles.keys_full);
+        let (at, full) = (self.at, tiles.keys_full);
+        let keys = at.origin.at(self.kv_head, scalar(0));
         let load_whole = |(map, tile): (TensorMap<T>, Smem<T>)| {
-            let [batch, head, token] = place;
             let tile = tile.index(0).reshape(map.block());
-            map.load((batch, head, token, 0), tile, full);
+            map.load(from_column(keys, scalar(0)), tile, full);
         };
         if let Some(exchange) = tiles.exchange {
             full.expect(loaded_key_bytes(k) + v.block_bytes());
-            exchange.load_keys(k, place, tiles.k, full);
+            exchange.load_keys(k, keys, tiles.k, full);
             load_whole((v, tiles.v));
         } else {
             full.expect(k.block_bytes() + v.block_bytes());
             load_whole((k, tiles.k));
             load_whole((v, tiles.v));
         }
+        let first = self.walk.keys().first_query(at);
         self.each_step(|member, step| {
-            let token = at.starts[0] + step.block * self.queries();
+            let rows = first.at(member.head, step.block * self.queries());
             let loads = [(tiles.of_q, q), (tiles.of_dout, dout)];
             let load_tile = |(pipeline, map): Load<T>| {
                 let stage = pipeline.producer_acquire(pipeline.of_fill(step.fill));
-                let (tile, place) = (stage.tiles.0, [at.batch, member.head, token]);
+                let tile = stage.tiles.0;
                 if tiles.exchange.is_some() {
-                    load_share(map, place, tile, stage.full);
+                    load_share(map, rows, tile, stage.full);
                 } else {
-                    let [batch, head, token] = place;
-                    map.load(
-                        (batch, head, token, 0),
-                        tile.reshape(map.block()),
-                        stage.full,
-                    );
+                    let at = from_column(rows, scalar(0));
+                    map.load(at, tile.reshape(map.block()), stage.full);
                 }
                 stage
             };
@@ -284,28 +273,17 @@ impl<W: Walk> Block<W> {
         });
     }
 
-    /// Stores a warpgroup's part of dK or dV, its keys and columns, from shared memory.
+    /// Stores a warpgroup's part of dK or dV, its keys and columns, from shared memory: up to the end of the sequence.
     #[device]
     pub(super) fn store<T: Element>(
         self,
-        to: Rows<T>,
+        map: TensorMap<T>,
         place: Smem<T>,
         [keys, columns]: [Range<usize>; 2],
     ) {
         let Block { at, kv_head, .. } = self;
-        let row = at.first + keys.start;
-        let rows = at.lengths[1] - row;
-        let token = at.starts[1] + row;
-        // A tensor map ends with the last sequence. Where another sequence follows, a TMA store would overwrite its rows, so rows are stored one by one.
-        if !self.walk.keys().lengths.is_ragged | (rows >= keys.len()) {
-            let map = to.map;
-            let at = (at.batch, kv_head, token, columns.start as i32);
-            map.store(at, place.reshape(map.block()));
-        } else {
-            let [kv_head, token] = [kv_head, token].map(|x| x.cast::<i64>());
-            let [of_head, of_token] = to.strides;
-            let first = kv_head * of_head + token * of_token + columns.start as i64;
-            store_rows(to.to, first, of_token, rows, place);
-        }
+        let rows = at.origin.at(kv_head, scalar(keys.start as i32));
+        let at = from_column(rows, scalar(columns.start as i32));
+        map.store(at, place.reshape(map.block()));
     }
 }

@@ -12,7 +12,7 @@ use super::part::{OfCluster, block_stride, is_crowded, queries_of};
 use super::sections::Plan;
 use super::slices::OF_SLICE;
 use super::table::{Passes, gradients, instance_of, passes};
-use crate::attention::call::{Attention, View};
+use crate::attention::call::{Attention, View, blocked};
 use crate::attention::check::{Checked, Strides, check_positions};
 use crate::attention::dropout::Dropout;
 use crate::attention::error::Result;
@@ -108,6 +108,9 @@ impl Attention {
     /// Three kernels are launched: row sums of dO · O, the main loop, and the rounding of dQ, which is accumulated in f32; at depths 64 and 128 the main loop has both for most heads, where scores are not modified. More batches than a grid has room for are launched some after another. dK and dV
     /// are sums over the query heads of a group. A query that sees no key, and a key that no query sees, has a gradient of zeros. The gradient
     /// of `options.sinks` and of `options.alibi` is not computed.
+    ///
+    /// NaN is not lost: a query whose LSE is NaN has a gradient of NaN, and makes NaN, or at depth 64 infinity, of dK and dV of the keys that it sees, and of others in the blocks of up to 128 keys that it is multiplied with. So do NaN and infinity
+    /// in Q, K, V and dO. All of them stay in their own head of their own batch, and where `options.lengths` says so in their own sequence.
     ///
     /// Each stream keeps a workspace of `4 · depth + 40` bytes for each row of Q, of the largest call so far. It is allocated by the first
     /// call that needs as much, which waits for the device: it may not happen while a graph is captured.
@@ -298,14 +301,14 @@ impl Attention {
             keys: of_cluster.block_keys,
             pack: 1,
         };
-        let [q, k, v] = call.qkv;
-        let [_, dk, dv] = call.gradients;
-        let (of_dk, of_dv) = (Strides::of(dk), Strides::of(dv));
+        let ([q, k, v], [_, dk, dv]) = (call.qkv, call.gradients);
+        let [q, k, v, dout, dk, dv] =
+            [q, k, v, call.upstream.dout, dk, dv].map(|view| blocked(view, call.options));
         kernel.launch(
             call.stream,
             grid([of_cluster.programs(sizes.keys), sizes.kv_heads, sizes.batch]),
             backward_arguments!(
-                maps: [q, k, v, call.upstream.dout, dk, dv],
+                maps: [q, k, v, dout, dk, dv],
                 workspace: (&rows.log2_sum, &rows.delta, &rows.parts, &rows.sums, &rows.turns),
                 offsets: [offsets[0], offsets[1]],
                 data: data.unwrap_or(no_numbers),
@@ -313,13 +316,12 @@ impl Attention {
                 is_ragged: call.options.lengths.is_some(),
                 block_stride: call.block_stride(),
                 sections: call.sections(),
-                passes: [call.upstream.out, &call.lse, call.gradients[0], &rows.progress],
+                passes: [call.upstream.out, call.upstream.dout, &call.lse, call.gradients[0], &rows.progress],
                 ahead: call.ahead(),
                 is_causal: mask.is_causal(),
-                row_stride: q.place().shape[2],
+                row_stride: call.qkv[0].place().shape[2],
                 factors: M::factors(scale, call.options.softcap.unwrap_or(1.0)),
                 scale: scale,
-                strides: [[of_dk.head, of_dk.token], [of_dv.head, of_dv.token]],
                 strides_of_dq: Strides::of(call.gradients[0]).numbers(),
                 dropout: call.options.dropout
             ),

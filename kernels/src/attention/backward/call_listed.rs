@@ -8,7 +8,7 @@ use super::part::is_crowded;
 use super::table::{gradients_of_blocks, instance_of};
 use crate::attention::blocks::call::{check_mask, check_options};
 use crate::attention::blocks::mask::BlockMask;
-use crate::attention::call::{Attention, View};
+use crate::attention::call::{Attention, View, blocked};
 use crate::attention::check::check_positions;
 use crate::attention::error::Result;
 use crate::attention::modifier::Differentiable;
@@ -113,17 +113,17 @@ impl Attention {
         let shape = mask.shape();
         let [of_batch, of_block, of_head] = shape.lists_of_keys();
         let [score_scale, exponent_scale] = M::factors(call.checked.scale, 1.0);
-        let [_, dk, dv] = call.gradients;
+        let ([q, k, v], [_, dk, dv]) = (call.qkv, call.gradients);
+        let [q, k, v, dout, dk, dv] =
+            [q, k, v, call.upstream.dout, dk, dv].map(|view| blocked(view, call.options));
         kernel.launch(
             call.stream,
             grid([sizes.keys.div_ceil(block_keys), sizes.kv_heads, sizes.batch]),
             (
-                call.qkv[0],
-                call.qkv[1],
-                call.qkv[2],
-                call.upstream.dout,
-                dk,
-                dv,
+                q,
+                k,
+                v,
+                dout,
                 dk,
                 dv,
                 &rows.log2_sum,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tilekit::TensorSource;
 use tilekit::prelude::*;
 
 use super::beside::{has_passes, least_ahead, lines};
@@ -9,6 +10,7 @@ use super::lines::parts_of_block;
 use super::part::{GROUPS, OfCluster, block_stride, queries_of};
 use super::sections::Plan;
 use crate::attention::blocks::lists::UNIT;
+use crate::attention::inputs::of_sequences;
 use crate::attention::modifier::Plain;
 use crate::attention::plan::Sizes;
 use crate::attention::reference::{Attention, numbers};
@@ -76,10 +78,22 @@ impl<T: Float + DeviceElement> Given<T> {
         let attention = Arc::new(Attention::new(sizes, setup));
         let [depth, values] = depths;
         let spread = setup.spread * 3f64.sqrt();
-        let q = case.uniform::<T>("q", attention.shape(0, heads, depth), -spread..spread);
-        let k = case.normal::<T>("k", attention.shape(1, kv_heads, depth));
-        let v = case.normal::<T>("v", attention.shape(1, kv_heads, values));
-        let dout = case.normal::<T>("dout", attention.shape(0, heads, values));
+        let of_q = (0, heads, depth);
+        let q = if setup.is_ragged {
+            of_sequences::<T>(case, "q", &attention, of_q, setup.spread)
+        } else {
+            case.uniform::<T>("q", attention.shape(0, heads, depth), -spread..spread)
+        };
+        let mut normal = |name: &str, (side, heads, columns): (usize, usize, usize)| {
+            if setup.is_ragged {
+                of_sequences::<T>(case, name, &attention, (side, heads, columns), 1.0)
+            } else {
+                case.normal::<T>(name, attention.shape(side, heads, columns))
+            }
+        };
+        let k = normal("k", (1, kv_heads, depth));
+        let v = normal("v", (1, kv_heads, values));
+        let dout = normal("dout", (0, heads, values));
         let data = case.uniform::<f32>("data", [heads], 0.0..0.5);
         let sinks = case.normal::<f32>("sinks", [heads]);
         let (out, lse) = results(case, &attention, [&q, &k, &v], [&data, &sinks]);
@@ -174,6 +188,24 @@ impl<T: Float + DeviceElement> Given<T> {
     /// The lines of a pass, and the first line of the second.
     pub(super) fn lines<const ORDERED: bool>(&self) -> ([usize; 2], usize) {
         lines(self.attention.sizes, self.ahead::<ORDERED>())
+    }
+
+    /// The view by which blocks of queries (side 0) or keys (1) with so many columns are moved.
+    pub(super) fn blocked<'a, S: TensorSource<T>>(
+        &self,
+        view: TensorView<'a, T, S>,
+        side: usize,
+        columns: usize,
+    ) -> TensorView<'a, T, S> {
+        let ([batches, heads, tokens, _], [batch, head, token, _]) = self.place(side, columns);
+        let view = view
+            .with_shape([1, batches, heads, tokens, columns])
+            .with_strides([1, batch, head, token, 1]);
+        if self.setup.is_ragged {
+            view.with_sequences(3)
+        } else {
+            view
+        }
     }
 
     /// Batch, heads, tokens and columns of queries or keys, and the strides.

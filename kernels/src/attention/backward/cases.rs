@@ -130,31 +130,32 @@ where
         pack: 1,
     };
     let numbers_of_launch = Numbers::new(sizes, setup.mask, tile, size_of::<T>());
-    let places = [
-        [D, DV].map(|n| given.place(0, n)),
-        [D, DV].map(|n| given.place(1, n)),
+    let [q, k] = [
+        given.blocked(given.q.view(), 0, D),
+        given.blocked(given.k.view(), 1, D),
     ];
-    macro_rules! map {
-        ($x:expr, $side:literal, $columns:literal) => {{
-            let (shape, strides) = places[$side][$columns];
-            $x.view().with_shape(shape).with_strides(strides)
-        }};
-    }
-    let [q_map, k_map] = [map!(given.q, 0, 0), map!(given.k, 1, 0)];
-    let [v_map, dout_map] = [map!(given.v, 1, 1), map!(given.dout, 0, 1)];
-    let out_map = map!(given.out, 0, 1);
-    let [dk_map, dv_map] = [map!(made.dk, 1, 0), map!(made.dv, 1, 1)];
+    let [v, dout] = [
+        given.blocked(given.v.view(), 1, DV),
+        given.blocked(given.dout.view(), 0, DV),
+    ];
+    let [dk, dv] = [
+        given.blocked(made.dk.view(), 1, D),
+        given.blocked(made.dv.view(), 1, DV),
+    ];
+    let [out_rows, dout_rows] = [&given.out, &given.dout].map(|x| {
+        let (shape, strides) = given.place(0, DV);
+        x.view().with_shape(shape).with_strides(strides)
+    });
     let cap = match setup.scores {
         Scores::Softcap(cap) => cap,
         Scores::Plain | Scores::Alibi => 1.0,
     };
     let scale = attention.scale() as f32;
-    let [of_dk, of_dv] = [0, 1].map(|columns| places[1][columns].1);
     case.launch(
         backward::<T, D, DV, ORDERED, M>,
         grid([of_cluster.programs(sizes.keys), sizes.kv_heads, sizes.batch]),
         backward_arguments!(
-            maps: [&q_map, &k_map, &v_map, &dout_map, &dk_map, &dv_map],
+            maps: [&q, &k, &v, &dout, &dk, &dv],
             workspace: (&made.log2_sum, &made.delta, &made.parts, &made.sums, &made.turns),
             offsets: [&given.offsets[0], &given.offsets[1]],
             data: &given.data,
@@ -162,13 +163,12 @@ where
             is_ragged: setup.is_ragged,
             block_stride: given.blocks()[1],
             sections: given.sections::<ORDERED>(),
-            passes: [&out_map, &given.lse, &made.dq, &made.progress],
+            passes: [&out_rows, &dout_rows, &given.lse, &made.dq, &made.progress],
             ahead: given.ahead::<ORDERED>(),
             is_causal: setup.mask.is_causal(),
             row_stride: attention.rows(0).1,
             factors: M::factors(scale, cap as f32),
             scale: scale,
-            strides: [[of_dk[1], of_dk[2]], [of_dv[1], of_dv[2]]],
             strides_of_dq: given.strides_of_queries(D),
             dropout: setup.dropout
         ),
@@ -277,6 +277,10 @@ cases! {
     backward_128_from_first: <bf16, 128, 128, false, Plain>,
         Setup { mask: Mask { from_first: true, ..CAUSAL.mask }, ..FULL },
         batch = [1], kv_heads = [1], query_heads = [1], queries = [129, 200], keys = [257, 100];
+    backward_64_ragged: <bf16, 64, 64, false, Plain>, Setup { is_ragged: true, tokens_first: true, ..FULL },
+        batch = [5], kv_heads = [1], query_heads = [2], queries = [150], keys = [200];
+    backward_64_ordered_ragged: <bf16, 64, 64, true, Plain>, Setup { is_ragged: true, ..WINDOW },
+        batch = [5], kv_heads = [2], query_heads = [1], queries = [150], keys = [200];
     backward_128_ragged: <bf16, 128, 128, false, Plain>, Setup { is_ragged: true, tokens_first: true, ..CAUSAL },
         batch = [5, 3], kv_heads = [1, 2], query_heads = [2, 1], queries = [100, 150], keys = [130, 129];
     backward_128_sinks: <bf16, 128, 128, false, Plain>, Setup { has_sinks: true, ..CAUSAL },

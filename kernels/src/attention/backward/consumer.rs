@@ -187,7 +187,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
     /// P, from scores, and from LSE of their queries if scores have not subtracted it; and the derivatives of the scores, where they are not 1.
     ///
     /// In a wide step the special function units take 1024 of some 4000 cycles, in which the tensor cores wait, so that a quarter of the
-    /// exponentials takes the FMA pipes. A masked P is exactly 0; that of a row past the last query, whose LSE is inf, is 2^-125 then, and is lost beside any sum.
+    /// exponentials takes the FMA pipes. A masked P is exactly 0, and NaN beside an LSE of NaN; that of a row past the last query, whose LSE is inf, is 2^-125 on the FMA pipes, times a dO of 0.
     #[device]
     pub(super) fn weights(
         self,
@@ -257,7 +257,7 @@ impl<T: Float + WgmmaOperand<T, f32>, W: Walk> Consumer<T, W> {
     #[device]
     pub(super) fn kept(self, signed: Tensor<f32>) -> Tensor<f32> {
         if W::Modifier::DROPS {
-            maximum(signed * self.drops.factor(), 0.0)
+            maximum_nan(signed * self.drops.factor(), 0.0)
         } else {
             signed
         }

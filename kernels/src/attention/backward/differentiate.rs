@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::beside::Beside;
-use super::block::{Block, Rows, Tiles};
+use super::block::{Block, Tiles};
 use super::consumer::Consumer;
 use super::lines::{LinesFrom, has_parts};
 use super::part::{ADDERS, GROUPS, gradient_of_group, has_query_rows, may_ascend};
@@ -34,7 +34,7 @@ pub(super) struct Tensors<T> {
     /// Q, K, V and dO.
     pub(super) maps: [TensorMap<T>; 4],
     /// dK and dV.
-    pub(super) gradients: [Rows<T>; 2],
+    pub(super) gradients: [TensorMap<T>; 2],
     /// LSE and delta of each row.
     pub(super) lines: LinesFrom,
     /// The accumulator of dQ.

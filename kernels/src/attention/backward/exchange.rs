@@ -52,24 +52,25 @@ impl<T: Element> Exchange<T> {
         }
     }
 
-    /// Issues the loads of K of this CTA, from `place` on, into `tile`, and of half of the columns of K of the other.
+    /// Issues the loads of K of this CTA, from `rows` on, into `tile`, and of half of the columns of K of the other.
     #[device]
     pub(super) fn load_keys(
         self,
         map: TensorMap<T>,
-        [batch, head, token]: [Scalar<i32>; 3],
+        rows: [Scalar<i32>; 4],
         tile: Smem<T>,
         full: Mbarrier,
     ) {
-        let [keys, half] = [2, 3].map(|dim: usize| map.block()[dim] as i32);
+        let [keys, half] = [3, 4].map(|dim: usize| map.block()[dim] as i32);
         for number in 0..PAIR as i32 {
             let to = share(tile, map, scalar(number));
-            map.load((batch, head, token, number * half), to, full);
+            map.load(from_column(rows, scalar(number * half)), to, full);
         }
         let rank = cluster_rank();
-        let of_other = token + (1 - 2 * rank) * keys;
+        let [outermost, batch, head, token] = rows;
+        let of_other = [outermost, batch, head, token + (1 - 2 * rank) * keys];
         let to = self.k.index(0).reshape(map.block());
-        map.load((batch, head, of_other, rank * half), to, full);
+        map.load(from_column(of_other, rank * half), to, full);
     }
 
     /// Waits until P may be stored for fill `fill`: this CTA has read that of the fill before.
@@ -130,23 +131,31 @@ pub(super) fn loaded_key_bytes<T: Element>(map: TensorMap<T>) -> usize {
     (PAIR + 1) * map.block_bytes()
 }
 
+/// The coordinates of rows from a column on.
+pub(super) fn from_column(
+    [outermost, batch, head, token]: [Scalar<i32>; 4],
+    column: Scalar<i32>,
+) -> [Scalar<i32>; 5] {
+    [outermost, batch, head, token, column]
+}
+
 /// Issues the TMA load of this CTA's half of the columns of a block of Q, or of dO, into both CTAs.
 #[device]
 pub(super) fn load_share<T: Element>(
     map: TensorMap<T>,
-    [batch, head, token]: [Scalar<i32>; 3],
+    rows: [Scalar<i32>; 4],
     tile: Smem<T>,
     full: Mbarrier,
 ) {
     let rank = cluster_rank();
-    let column = rank * map.block()[3] as i32;
+    let column = rank * map.block()[4] as i32;
     let to_all = map.copy().multicast((1 << PAIR) - 1);
-    to_all.load((batch, head, token, column), share(tile, map, rank), full);
+    to_all.load(from_column(rows, column), share(tile, map, rank), full);
 }
 
 /// The columns of a tile that a load takes, those of number `number`.
 fn share<T: Element>(tile: Smem<T>, map: TensorMap<T>, number: Scalar<i32>) -> Smem<T> {
-    let [rows, columns] = [2, 3].map(|dim: usize| map.block()[dim] as usize);
+    let [rows, columns] = [3, 4].map(|dim: usize| map.block()[dim] as usize);
     let shares = tile.reinterpret::<T>([PAIR, rows, columns], swizzle::<T>(columns, 2));
     shares.index(number).reshape(map.block())
 }

@@ -21,7 +21,6 @@ use std::marker::PhantomData;
 use tilekit::prelude::*;
 
 use super::beside::{Beside, has_passes};
-use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::lines::{LinesFrom, has_parts};
@@ -34,21 +33,21 @@ use super::strips::{ROWS_OF_WARP, Strips};
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::shape::swizzle;
-use crate::attention::masked::spans::{Lengths, Window};
+use crate::attention::masked::lengths::Lengths;
+use crate::attention::masked::spans::Window;
 use crate::attention::modifier::{Alibi, Differentiable, Dropped, Plain, Softcap};
 
 /// Computes dK and dV of a block of keys, and adds the block's terms of dQ to `sums`: a program for each block of the longest
 /// sequence, each head of K and V, and each batch; at depth 256 without dropout an even number of blocks, of which a cluster has two.
 ///
-/// Q and dO are `[batch, heads, tokens, depth]`; K, V, dK and dV have a head for `query_heads` of theirs; V, dO and dV have rows of `DV`. A query sees keys from `left`
+/// Q, K, V, dO, dK and dV are `[1, batch, heads, tokens, depth]`; K, V, dK and dV have a head for `query_heads` of theirs; V, dO and dV have rows of `DV`. A query sees keys from `left`
 /// before to `right` after its position, within its chunk of `chunk` keys; the last query has the last key's position. With `is_ragged`,
-/// batches are sequences one after the other, `query_offsets` and `key_offsets` say where each begins and the last ends, and `queries` and
-/// `keys` are the longest. `log2_sum` and `delta`, or `parts` of plain scores at depths 96 and 128, `sums` and `turns` are what [`backward_begin`](super::passes::backward_begin) made: of
+/// batches are sequences one after the other, `query_offsets` and `key_offsets` say where each begins and the last ends, `queries` and
+/// `keys` are the longest, and their maps are [with sequences](TensorView::with_sequences). `log2_sum` and `delta`, or `parts` of plain scores at depths 96 and 128, `sums` and `turns` are what [`backward_begin`](super::passes::backward_begin) made: of
 /// the blocks of queries of each head, `block_stride` of them, of which `turns` are counted where `ORDERED`. `sections` are the heads of a section; the blocks of keys that one has begun when the next one begins; how many heads ahead row sums and zeros are written, and behind dQ is rounded; and whether the first block of keys has the most steps. What
 /// `backward_begin` makes for the first heads, and [`backward_end`](super::passes::backward_end) for the last ones, this kernel makes for the others (at depths 64 and 128, of plain scores): from `out`, dO by
 /// 32 rows and `lse`, whose heads are `row_stride` apart, and into `dq`, `dq_strides` apart. `progress` has two counts for each head of K and V, 0 before. Scores are multiplied
-/// by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2; `scale` is the factor of dK and dQ. `dk_rows` and `dv_rows`
-/// are `dk` and `dv`, whose heads and tokens are these strides apart. Weights are dropped as in
+/// by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2; `scale` is the factor of dK and dQ. Weights are dropped as in
 /// [`forward_masked`](crate::attention::masked::kernel::forward_masked).
 #[kernel(warps = 4, cluster = ctas_of(D, M::DROPS), min_ctas_per_sm = 1, instances(
     <bf16, 64, 64, false, Plain>,
@@ -76,19 +75,17 @@ pub fn backward<
     const ORDERED: bool,
     M: Differentiable,
 >(
-    #[block([1, 1, queries_of(D, is_crowded::<M>()), loaded_columns(D, M::DROPS)], swizzle::<T>(D, 4))]
+    #[block([1, 1, 1, queries_of(D, is_crowded::<M>()), loaded_columns(D, M::DROPS)], swizzle::<T>(D, 5))]
     q: TensorMap<T>,
-    #[block([1, 1, keys_of(D, M::DROPS), loaded_columns(D, M::DROPS)], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
+    #[block([1, 1, 1, keys_of(D, M::DROPS), loaded_columns(D, M::DROPS)], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 5))]
     k: TensorMap<T>,
-    #[block([1, 1, keys_of(D, M::DROPS), DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
-    #[block([1, 1, queries_of(D, is_crowded::<M>()), DV / ctas_of(D, M::DROPS)], swizzle::<T>(DV, 4))]
+    #[block([1, 1, 1, keys_of(D, M::DROPS), DV], swizzle::<T>(DV, 5))] v: TensorMap<T>,
+    #[block([1, 1, 1, queries_of(D, is_crowded::<M>()), DV / ctas_of(D, M::DROPS)], swizzle::<T>(DV, 5))]
     dout: TensorMap<T>,
-    #[block([1, 1, part_of_gradient(D, D, keys_of(D, M::DROPS))[0], part_of_gradient(D, D, keys_of(D, M::DROPS))[1]], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
+    #[block([1, 1, 1, part_of_gradient(D, D, keys_of(D, M::DROPS))[0], part_of_gradient(D, D, keys_of(D, M::DROPS))[1]], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 5))]
     dk: TensorMap<T>,
-    #[block([1, 1, part_of_gradient(DV, D, keys_of(D, M::DROPS))[0], part_of_gradient(DV, D, keys_of(D, M::DROPS))[1]], swizzle::<T>(DV, 4))]
+    #[block([1, 1, 1, part_of_gradient(DV, D, keys_of(D, M::DROPS))[0], part_of_gradient(DV, D, keys_of(D, M::DROPS))[1]], swizzle::<T>(DV, 5))]
     dv: TensorMap<T>,
-    dk_rows: Ptr<T>,
-    dv_rows: Ptr<T>,
     log2_sum: Ptr<f32>,
     delta: Ptr<f32>,
     parts: Ptr<bf16>,
@@ -115,8 +112,6 @@ pub fn backward<
     log2_scale: f32,
     score_scale: f32,
     scale: f32,
-    #[multiple_of(8)] dk_strides: [i64; 2],
-    #[multiple_of(8)] dv_strides: [i64; 2],
     #[multiple_of(8)] dq_strides: [i64; 3],
     seed: i64,
     dropped: i32,
@@ -174,18 +169,7 @@ pub fn backward<
     };
     let tensors = Tensors {
         maps: [q, k, v, dout],
-        gradients: [
-            Rows {
-                map: dk,
-                to: dk_rows,
-                strides: dk_strides,
-            },
-            Rows {
-                map: dv,
-                to: dv_rows,
-                strides: dv_strides,
-            },
-        ],
+        gradients: [dk, dv],
         lines,
         sums,
         turns,
@@ -219,13 +203,12 @@ macro_rules! backward_arguments {
         is_ragged: $is_ragged:expr,
         block_stride: $block_stride:expr,
         sections: $sections:expr,
-        passes: [$out:expr, $lse:expr, $dq:expr, $progress:expr],
+        passes: [$out:expr, $dout_rows:expr, $lse:expr, $dq:expr, $progress:expr],
         ahead: $ahead:expr,
         is_causal: $is_causal:expr,
         row_stride: $row_stride:expr,
         factors: $factors:expr,
         scale: $scale:expr,
-        strides: [$of_dk:expr, $of_dv:expr],
         strides_of_dq: $of_dq:expr,
         dropout: $dropout:expr
     ) => {{
@@ -242,14 +225,11 @@ macro_rules! backward_arguments {
             ..
         } = $numbers;
         let [score_scale, exponent_scale]: [f32; 2] = $factors;
-        let [of_dk, of_dv]: [[usize; 2]; 2] = [$of_dk, $of_dv];
         (
             $q,
             $k,
             $v,
             $dout,
-            $dk,
-            $dv,
             $dk,
             $dv,
             log2_sum,
@@ -258,7 +238,7 @@ macro_rules! backward_arguments {
             sums,
             turns,
             $out,
-            $dout,
+            $dout_rows,
             $lse,
             $dq,
             $progress,
@@ -283,8 +263,6 @@ macro_rules! backward_arguments {
             exponent_scale * LOG2_E as f32,
             score_scale,
             $scale,
-            of_dk.map(|stride| stride as i64),
-            of_dv.map(|stride| stride as i64),
             $of_dq,
             dropout.map_or(0, |dropout| dropout.seed as i64),
             dropout.map_or(0, |dropout| dropout.threshold() as i32),

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use tilekit::prelude::*;
 
 use super::part::keys_of_group;
-use crate::attention::masked::spans::{Lengths, Window};
+use crate::attention::masked::lengths::{Lengths, Origin};
+use crate::attention::masked::spans::Window;
 use crate::attention::modifier::{Modifier, Place};
 use crate::attention::plan::FAR;
 
@@ -39,6 +40,8 @@ pub(super) struct KeyBlock {
     pub(super) batch: Scalar<i32>,
     /// Its first key in the sequence.
     pub(super) first: Scalar<i32>,
+    /// Where that is in the maps of K, V, dK and dV. Made once, since it takes no more registers in the main loop than what it is made of.
+    pub(super) origin: Origin,
     pub(super) starts: [Scalar<i32>; 2],
     pub(super) lengths: [Scalar<i32>; 2],
 }
@@ -73,13 +76,24 @@ impl<M: Modifier> KeyBlocks<M> {
     #[device]
     pub(super) fn block(self, number: Scalar<i32>, sequence: Scalar<i32>) -> KeyBlock {
         let [starts, lengths] = self.lengths.of(sequence);
+        let batch = select(self.lengths.is_ragged, 0, sequence);
+        let first = self.of_cta(number) * self.block[1];
+        let keys = [starts[1] + first, lengths[1] - first];
         KeyBlock {
             sequence,
-            batch: select(self.lengths.is_ragged, 0, sequence),
-            first: self.of_cta(number) * self.block[1],
+            batch,
+            first,
+            origin: self.lengths.origin(batch, keys),
             starts,
             lengths,
         }
+    }
+
+    /// Where the first query of a block's sequence is in the maps of Q and dO.
+    #[device]
+    pub(super) fn first_query(self, block: KeyBlock) -> Origin {
+        let queries = [block.starts[0], block.lengths[0]];
+        self.lengths.origin(block.batch, queries)
     }
 
     /// The block of keys of this CTA, of those of cluster `number`.
@@ -252,24 +266,4 @@ impl<M: Modifier> KeyBlocks<M> {
 #[device]
 fn clamped(number: Scalar<i32>, low: Scalar<i32>, high: Scalar<i32>) -> Scalar<i32> {
     minimum(maximum(number, low), high)
-}
-
-/// Stores the first `count` rows of `place` from `first` on, `stride` elements apart.
-#[device]
-pub(super) fn store_rows<T: Element>(
-    to: Ptr<T>,
-    first: Scalar<i64>,
-    stride: Scalar<i64>,
-    count: Scalar<i32>,
-    place: Smem<T>,
-) {
-    let [rows, columns] = [0, 1].map(|dim: usize| place.shape()[dim] as usize);
-    // Consecutive lanes have consecutive 16 bytes of a row.
-    let lanes = 1 << (columns / 8).trailing_zeros().min(5);
-    let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
-    let row = arange(0..rows, Slice::new(1, layout.clone()));
-    let column = arange(0..columns, Slice::new(0, layout.clone())).expand_dims(0);
-    let at = (row.cast::<i64>() * stride + first).expand_dims(1) + column.cast::<i64>();
-    let rows = place.load(layout);
-    to.at(at).mask((row < count).expand_dims(1)).store(rows);
 }

@@ -72,14 +72,14 @@ impl LineOfBlock {
         }
     }
 
-    /// What stands for LSE of rows, whose scores are multiplied by `scale`: of those that see no key what makes their P 0.
+    /// What stands for LSE of rows, whose scores are multiplied by `scale`: of those that see no key what makes their P 0. An LSE of NaN stays NaN, and so do P and all gradients that it has a part in.
     #[device]
     pub(super) fn sum_of(self, lse: Tensor<f32>, scale: Scalar<f32>) -> Tensor<f32> {
         let (sum, of_none) = match self {
             LineOfBlock::Numbers(_) => (lse * LOG2_E as f32, f32::INFINITY),
-            LineOfBlock::Parts(_) => (minimum(lse / scale, FAR), FAR),
+            LineOfBlock::Parts(_) => (minimum_nan(lse / scale, FAR), FAR),
         };
-        select(lse > f32::NEG_INFINITY, sum, of_none)
+        select(lse == f32::NEG_INFINITY, of_none, sum)
     }
 
     /// Stores the numbers of rows.
@@ -267,6 +267,15 @@ mod tests {
         let of_row = |row: usize| (row as f32 - 20.3).exp();
         let lse: Vec<f32> = (0..ROWS_OF_TEST).map(of_row).collect();
         assert!(are(&sums(&lse, 1.0), &lse));
+    }
+
+    #[test]
+    fn an_lse_of_nan_has_parts_of_nan() {
+        assert!(
+            sums(&[f32::NAN; ROWS_OF_TEST], 1.0)
+                .iter()
+                .all(|sum| sum.is_nan())
+        );
     }
 
     #[test]

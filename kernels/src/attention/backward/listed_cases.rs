@@ -34,12 +34,6 @@ where
     let blocks = input("blocks", lists.blocks);
     let ranks = input("ranks", lists.ranks);
     let [of_batch, of_block, of_head] = shape.lists_of_keys();
-    macro_rules! map {
-        ($x:expr, $side:literal, $columns:expr) => {{
-            let (shape, strides) = given.place($side, $columns);
-            $x.view().with_shape(shape).with_strides(strides)
-        }};
-    }
     let tile = Tile {
         rows: 1,
         keys: given.of_cluster().block_keys,
@@ -52,18 +46,19 @@ where
     };
     let scale = given.attention.scale() as f32;
     let [score_scale, exponent_scale] = M::factors(scale, cap as f32);
-    let [dk, dv] = [map!(made.dk, 1, D), map!(made.dv, 1, DV)];
+    let [dk, dv] = [
+        given.blocked(made.dk.view(), 1, D),
+        given.blocked(made.dv.view(), 1, DV),
+    ];
     let sections = given.sections::<ORDERED>();
     case.launch(
         backward_blocks::<T, D, DV, ORDERED, M>,
         grid([sizes.keys.div_ceil(tile.keys), sizes.kv_heads, sizes.batch]),
         (
-            &map!(given.q, 0, D),
-            &map!(given.k, 1, D),
-            &map!(given.v, 1, DV),
-            &map!(given.dout, 0, DV),
-            &dk,
-            &dv,
+            &given.blocked(given.q.view(), 0, D),
+            &given.blocked(given.k.view(), 1, D),
+            &given.blocked(given.v.view(), 1, DV),
+            &given.blocked(given.dout.view(), 0, DV),
             &dk,
             &dv,
             &made.log2_sum,

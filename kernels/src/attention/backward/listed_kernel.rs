@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::block::Rows;
 use super::differentiate::{Tensors, differentiate};
 use super::key_blocks::KeyBlocks;
 use super::lines::{LinesFrom, has_parts};
@@ -15,7 +14,8 @@ use super::part::{
 use super::sections::Sections;
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::shape::swizzle;
-use crate::attention::masked::spans::{Lengths, Window};
+use crate::attention::masked::lengths::Lengths;
+use crate::attention::masked::spans::Window;
 use crate::attention::modifier::{Differentiable, Plain};
 use crate::attention::plan::FAR;
 
@@ -36,17 +36,17 @@ pub fn backward_blocks<
     const ORDERED: bool,
     M: Differentiable,
 >(
-    #[block([1, 1, queries_of(D, is_crowded::<M>()), D], swizzle::<T>(D, 4))] q: TensorMap<T>,
-    #[block([1, 1, listed_keys_of(D), D], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
+    #[block([1, 1, 1, queries_of(D, is_crowded::<M>()), D], swizzle::<T>(D, 5))] q: TensorMap<T>,
+    #[block([1, 1, 1, listed_keys_of(D), D], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 5))]
     k: TensorMap<T>,
-    #[block([1, 1, listed_keys_of(D), DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
-    #[block([1, 1, queries_of(D, is_crowded::<M>()), DV], swizzle::<T>(DV, 4))] dout: TensorMap<T>,
-    #[block([1, 1, part_of_gradient(D, D, listed_keys_of(D))[0], part_of_gradient(D, D, listed_keys_of(D))[1]], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 4))]
+    #[block([1, 1, 1, listed_keys_of(D), DV], swizzle::<T>(DV, 5))] v: TensorMap<T>,
+    #[block([1, 1, 1, queries_of(D, is_crowded::<M>()), DV], swizzle::<T>(DV, 5))] dout: TensorMap<
+        T,
+    >,
+    #[block([1, 1, 1, part_of_gradient(D, D, listed_keys_of(D))[0], part_of_gradient(D, D, listed_keys_of(D))[1]], swizzle_of_keys::<T>(D, queries_of(D, is_crowded::<M>()), 5))]
     dk: TensorMap<T>,
-    #[block([1, 1, part_of_gradient(DV, D, listed_keys_of(D))[0], part_of_gradient(DV, D, listed_keys_of(D))[1]], swizzle::<T>(DV, 4))]
+    #[block([1, 1, 1, part_of_gradient(DV, D, listed_keys_of(D))[0], part_of_gradient(DV, D, listed_keys_of(D))[1]], swizzle::<T>(DV, 5))]
     dv: TensorMap<T>,
-    dk_rows: Ptr<T>,
-    dv_rows: Ptr<T>,
     log2_sum: Ptr<f32>,
     delta: Ptr<f32>,
     parts: Ptr<bf16>,
@@ -107,14 +107,9 @@ pub fn backward_blocks<
         strides: [list_batch, list_block, list_head],
         parts: [list_parts, list_ctas],
     };
-    let rows = |map: TensorMap<T>, to: Ptr<T>| Rows {
-        map,
-        to,
-        strides: [scalar(0_i64), scalar(0_i64)],
-    };
     let tensors = Tensors {
         maps: [q, k, v, dout],
-        gradients: [rows(dk, dk_rows), rows(dv, dv_rows)],
+        gradients: [dk, dv],
         lines: if has_parts::<M>(D) {
             LinesFrom::Parts(parts)
         } else {

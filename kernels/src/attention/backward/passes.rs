@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 use super::lines::{LinesFrom, has_depth_of_parts};
 use super::part::{GROUPS, half_of_dq, in_order_of_threads};
 use crate::attention::mainloop::problem::ROWS;
-use crate::attention::masked::spans::Lengths;
+use crate::attention::masked::lengths::Lengths;
 
 /// Rows that a program reads at a time.
 const ROWS_AT_ONCE: usize = 16;

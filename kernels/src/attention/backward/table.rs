@@ -14,7 +14,6 @@ use crate::handles::handles;
 /// The parameters of `backward`.
 pub(super) type GradientHandles<T> = handles! {
     q k v dout dk dv: TensorMap<T>,
-    dk_rows dv_rows: Ptr<T>,
     log2_sum delta: Ptr<f32>,
     parts: Ptr<bf16>,
     sums: Ptr<f32>,
@@ -28,7 +27,6 @@ pub(super) type GradientHandles<T> = handles! {
     sections: [Scalar<i32>; 4],
     row_stride: Scalar<i32>,
     log2_scale score_scale scale: Scalar<f32>,
-    dk_strides dv_strides: [Scalar<i64>; 2],
     dq_strides: [Scalar<i64>; 3],
     seed: Scalar<i64>,
     dropped: Scalar<i32>,
@@ -37,7 +35,6 @@ pub(super) type GradientHandles<T> = handles! {
 /// The parameters of `backward_blocks`.
 pub(super) type ListedHandles<T> = handles! {
     q k v dout dk dv: TensorMap<T>,
-    dk_rows dv_rows: Ptr<T>,
     log2_sum delta: Ptr<f32>,
     parts: Ptr<bf16>,
     sums: Ptr<f32>,

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use super::kernel::{GROUPS, forward_blocks};
 use super::lists::BlockShape;
 use super::mask::BlockMask;
-use crate::attention::call::{Attention, View, packed};
+use crate::attention::call::{Attention, View, blocked, packed};
 use crate::attention::check::{Checked, check_built, check_lse_apart, check_positions};
 use crate::attention::error::{Result, expect};
 use crate::attention::mainloop::problem::ROWS;
@@ -20,7 +20,6 @@ use crate::handles::handles;
 /// The parameters of `forward_blocks`.
 type BlocksHandles<T> = handles! {
     q k v out: TensorMap<T>,
-    out_rows: Ptr<T>,
     lse: Ptr<f32>,
     counter starts partial blocks: Ptr<i32>,
     sinks data: Ptr<f32>,
@@ -131,9 +130,8 @@ impl Attention {
             (
                 packed(qkv[0], 1),
                 qkv[1],
-                qkv[2],
+                blocked(qkv[2], options),
                 packed(out, 1),
-                out,
                 lse,
                 &workspace.counter,
                 &mask.keys.starts,

@@ -70,9 +70,8 @@ where
         (
             &of_queries,
             &k,
-            &v,
+            &v.view().with_shape([1, batch, kv_heads, keys, DV]),
             &of_out,
-            &out,
             &lse,
             &counter,
             &starts,

@@ -11,7 +11,8 @@ use crate::attention::mainloop::problem::ROWS;
 use crate::attention::mainloop::shape::{Rescaling, Shape, swizzle};
 use crate::attention::mainloop::softmax::Exponentials;
 use crate::attention::mainloop::tiles::Tiles;
-use crate::attention::masked::spans::{Lengths, Results, Spans, Window};
+use crate::attention::masked::lengths::Lengths;
+use crate::attention::masked::spans::{Results, Spans, Window};
 use crate::attention::modifier::{Modifier, Plain};
 use crate::attention::plan::FAR;
 
@@ -35,9 +36,8 @@ pub fn forward_blocks<
 >(
     #[block([1, 1, ROWS, 1, D], swizzle::<T>(D, 5))] q: TensorMap<T>,
     #[block([1, 1, KEYS, D], swizzle::<T>(D, 4))] k: TensorMap<T>,
-    #[block([1, 1, KEYS, DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
+    #[block([1, 1, 1, KEYS, DV], swizzle::<T>(DV, 5))] v: TensorMap<T>,
     #[block([1, 1, ROWS, 1, DV], swizzle::<T>(DV, 5))] out: TensorMap<T>,
-    out_rows: Ptr<T>,
     lse: Ptr<f32>,
     counter: Ptr<i32>,
     starts: Ptr<i32>,
@@ -77,8 +77,6 @@ pub fn forward_blocks<
             chunk: scalar(FAR),
         },
         results: Results {
-            out: out_rows,
-            strides: [scalar(0_i64), scalar(0_i64)],
             lse,
             lse_stride: queries,
             sinks,

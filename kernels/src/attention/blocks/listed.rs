@@ -181,21 +181,22 @@ impl<T: Element, M: Modifier> Problem<T> for Listed<T, M> {
         load_queries: impl FnOnce(),
     ) {
         let [k, v] = [self.spans.maps[1], self.spans.maps[2]];
-        let at = |block: Scalar<i32>| self.spans.block_at(tile.tile, block);
+        let keys_at = |block: Scalar<i32>| self.spans.keys_at(tile.tile, block);
+        let values_at = |block: Scalar<i32>| self.spans.values_at(tile.tile, block);
         let end = base + blocks.count;
         let last = blocks.count - 1;
         let mut block = self.block(tile, blocks, scalar(0));
         let mut next = self.block(tile, blocks, minimum(last, 1));
-        load(keys, base, k, at(block));
+        load(keys, base, k, keys_at(block));
         load_queries();
         for fill in range(base + 1, end) {
             let after = self.block(tile, blocks, minimum(last, fill - base + 1));
-            load(keys, fill, k, at(next));
-            load(values, fill - 1, v, at(block));
+            load(keys, fill, k, keys_at(next));
+            load(values, fill - 1, v, values_at(block));
             block = next;
             next = after;
         }
-        load(values, end - 1, v, at(block));
+        load(values, end - 1, v, values_at(block));
     }
 
     #[device]

@@ -6,7 +6,7 @@ use super::kernel::{forward_masked, masked_arguments};
 use crate::attention::decode::cached_cases::expect_results;
 use crate::attention::dropout::Dropout;
 use crate::attention::forward::kernel::reset;
-use crate::attention::inputs::Inputs;
+use crate::attention::inputs::{Inputs, of_sequences};
 use crate::attention::mainloop::problem::ROWS;
 use crate::attention::modifier::{Alibi, Dropped, Modifier, Plain, Softcap};
 use crate::attention::plan::{Mask, Numbers, Sizes, Tile};
@@ -44,6 +44,10 @@ where
     let attention = Attention::new(sizes, setup);
     let [of_q, of_k] = [(0, heads), (1, kv_heads)].map(|(side, n)| attention.shape(side, n, D));
     let [q, k] = match setup.inputs {
+        Inputs::Normal if setup.is_ragged => [
+            of_sequences::<T>(case, "q", &attention, (0, heads, D), setup.spread),
+            of_sequences::<T>(case, "k", &attention, (1, kv_heads, D), 1.0),
+        ],
         Inputs::Normal => {
             let spread = setup.spread * 3f64.sqrt();
             let q = case.uniform::<T>("q", of_q, -spread..spread);
@@ -51,7 +55,11 @@ where
         }
         others => others.of::<T, 4>(case, [of_q, of_k], attention.scale()),
     };
-    let v = case.normal::<T>("v", attention.shape(1, kv_heads, DV));
+    let v = if setup.is_ragged {
+        of_sequences::<T>(case, "v", &attention, (1, kv_heads, DV), 1.0)
+    } else {
+        case.normal::<T>("v", attention.shape(1, kv_heads, DV))
+    };
     let (batches, tokens) = attention.rows(0);
     let out = case.output::<T>("out", attention.shape(0, heads, DV));
     let lse = case.output::<f32>("lse", [batches, heads, tokens]);
@@ -96,37 +104,37 @@ where
     let packs = |[batch, head, token]: [usize; 3]| [batch, head * PACK, token, head, 1];
     let (_, keys_in_all) = attention.rows(1);
     let rows = |strides: [usize; 3]| [strides[0], strides[1], strides[2], 1];
-    let q_map = q
-        .view()
-        .with_shape([batches, heads / PACK, tokens, PACK, D])
-        .with_strides(packs(of_q));
-    let k_map = k
-        .view()
-        .with_shape([batches, kv_heads, keys_in_all, D])
-        .with_strides(rows(of_k));
+    let packed = |columns: usize| [batches, heads / PACK, tokens, PACK, columns];
+    let of_keys = |columns: usize| [batches, kv_heads, keys_in_all, columns];
+    let [batch_v, head_v, token_v] = of_v;
+    let q_map = q.view().with_shape(packed(D)).with_strides(packs(of_q));
+    let k_map = k.view().with_shape(of_keys(D)).with_strides(rows(of_k));
     let v_map = v
         .view()
-        .with_shape([batches, kv_heads, keys_in_all, DV])
-        .with_strides(rows(of_v));
+        .with_shape([1, batches, kv_heads, keys_in_all, DV])
+        .with_strides([1, batch_v, head_v, token_v, 1]);
     let out_map = out
         .view()
-        .with_shape([batches, heads / PACK, tokens, PACK, DV])
+        .with_shape(packed(DV))
         .with_strides(packs(of_out));
-    let out_strides = [of_out[1], of_out[2]];
+    let (v_map, out_map) = if setup.is_ragged {
+        (v_map.with_sequences(3), out_map.with_stored_sequences(2))
+    } else {
+        (v_map, out_map)
+    };
     case.launch(
         forward_masked::<T, D, DV, GROUPS, KEYS, TURNS, PACK, M>,
         programs,
         masked_arguments!(
             maps: [&q_map, &k_map, &v_map, &out_map],
-            results: [&out, &lse, &counter],
+            results: [&lse, &counter],
             offsets: [&offsets[0], &offsets[1]],
             data: [&sinks, &data],
             numbers: numbers_of_launch,
             flags: [setup.is_ragged, setup.has_sinks],
             factors: factors,
-            strides: out_strides,
             lse_stride: tokens,
-                dropout: setup.dropout
+            dropout: setup.dropout
         ),
     )?;
     let reference = || {
@@ -195,6 +203,12 @@ cases! {
         batch = [1], kv_heads = [1], query_heads = [1], queries = [389], keys = [700];
     masked_128_packed: <bf16, 128, 128, 2, 128, true, 8, Plain>, Setup { tokens_first: true, ..CAUSAL },
         batch = [2, 1, 1], kv_heads = [1, 7, 1], query_heads = [8, 8, 16], queries = [1, 7, 40], keys = [300, 129, 200];
+    masked_64_ragged: <bf16, 64, 64, 3, 128, true, 1, Plain>, Setup { is_ragged: true, tokens_first: true, ..FULL },
+        batch = [5], kv_heads = [1], query_heads = [2], queries = [150], keys = [200];
+    masked_192_ragged: <bf16, 192, 128, 2, 112, true, 1, Plain>, Setup { is_ragged: true, ..WINDOW },
+        batch = [5], kv_heads = [2], query_heads = [1], queries = [150], keys = [200];
+    masked_256_ragged: <bf16, 256, 256, 2, 64, false, 1, Plain>, Setup { is_ragged: true, tokens_first: true, ..CAUSAL },
+        batch = [5], kv_heads = [1], query_heads = [1], queries = [150], keys = [200];
     masked_128_packed_ragged: <bf16, 128, 128, 2, 128, true, 8, Plain>, Setup { is_ragged: true, ..CAUSAL },
         batch = [4], kv_heads = [1], query_heads = [8], queries = [33], keys = [150];
     masked_128_softcap: <bf16, 128, 128, 2, 128, true, 1, Softcap>, Setup { scores: Scores::Softcap(5.0), spread: 4.0, ..CAUSAL },

@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::spans::{Lengths, Results, Spans, Window};
+use super::lengths::Lengths;
+use super::spans::{Results, Spans, Window};
 use crate::attention::dropout::Drops;
 use crate::attention::mainloop::attend::attend;
 use crate::attention::mainloop::problem::ROWS;
@@ -25,14 +26,13 @@ fn registers(groups: usize, depth: usize) -> [u32; 2] {
 
 /// `out = softmax(f(Q · Kᵀ)) · V` and its LSE, where `f` is what `M` does to scores, over the span of keys that each query sees.
 ///
-/// Q is `[batch, heads, tokens, PACK, D]`, K `[batch, kv_heads, keys, D]`, V and `out` have rows of `DV`. `PACK` query heads are rows of
+/// Q is `[batch, heads, tokens, PACK, D]`, K `[batch, kv_heads, keys, D]`, V `[1, batch, kv_heads, keys, DV]`, and `out` has rows of `DV`. `PACK` query heads are rows of
 /// one tile; `heads` counts packs, and `query_heads` packs of a head of K and V. A query sees keys from `left` before to `right` after
 /// its position, within its chunk of `chunk` keys; the last query has the last key's position. With `is_ragged`, batches are concatenated
-/// sequences, `query_offsets` and `key_offsets` say where each begins and the last ends, and `queries` and `keys` are the longest.
-/// Scores are multiplied by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2. `sinks` has a logit for each query
-/// head if `has_sinks`. `out_rows` is `out`, whose heads and tokens are its strides apart. A head has `lse_stride` LSE. Heads of a
-/// `section` are computed together; `counter` is 0 before and after. Weights whose word of `seed` is below `dropped`, without a sign, are
-/// dropped where `M` says so.
+/// sequences, `query_offsets` and `key_offsets` say where each begins and the last ends, `queries` and `keys` are the longest, and the map
+/// of V is one [with sequences](TensorView::with_sequences), that of `out` one [with stored sequences](TensorView::with_stored_sequences). A head has `lse_stride` LSE, one for each token of `out`. Scores are multiplied by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2. `sinks` has a logit for each
+/// query head if `has_sinks`. Heads of a `section` are computed together; `counter` is 0 before and after. Weights whose word of `seed` is
+/// below `dropped`, without a sign, are dropped where `M` says so.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <bf16, 64, 64, 3, 128, true, 1, Plain>,
     <bf16, 96, 96, 2, 128, true, 1, Plain>,
@@ -60,9 +60,8 @@ pub fn forward_masked<
 >(
     #[block([1, 1, ROWS / PACK, PACK, D], swizzle::<T>(D, 5))] q: TensorMap<T>,
     #[block([1, 1, KEYS, D], swizzle::<T>(D, 4))] k: TensorMap<T>,
-    #[block([1, 1, KEYS, DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
+    #[block([1, 1, 1, KEYS, DV], swizzle::<T>(DV, 5))] v: TensorMap<T>,
     #[block([1, 1, ROWS / PACK, PACK, DV], swizzle::<T>(DV, 5))] out: TensorMap<T>,
-    out_rows: Ptr<T>,
     lse: Ptr<f32>,
     counter: Ptr<i32>,
     #[align(4)] query_offsets: Ptr<i32>,
@@ -82,8 +81,6 @@ pub fn forward_masked<
     section: i32,
     log2_scale: f32,
     score_scale: f32,
-    #[multiple_of(8)] out_head_stride: i64,
-    #[multiple_of(8)] out_token_stride: i64,
     lse_stride: i32,
     seed: i64,
     dropped: i32,
@@ -100,8 +97,6 @@ pub fn forward_masked<
         },
         window: Window { left, right, chunk },
         results: Results {
-            out: out_rows,
-            strides: [out_head_stride, out_token_stride],
             lse,
             lse_stride,
             sinks,
@@ -141,13 +136,12 @@ pub fn forward_masked<
 macro_rules! masked_arguments {
     (
         maps: [$q:expr, $k:expr, $v:expr, $out:expr],
-        results: [$out_rows:expr, $lse:expr, $counter:expr],
+        results: [$lse:expr, $counter:expr],
         offsets: [$query_offsets:expr, $key_offsets:expr],
         data: [$sinks:expr, $data:expr],
         numbers: $numbers:expr,
         flags: [$is_ragged:expr, $has_sinks:expr],
         factors: $factors:expr,
-        strides: $strides:expr,
         lse_stride: $lse_stride:expr,
         dropout: $dropout:expr
     ) => {{
@@ -165,13 +159,11 @@ macro_rules! masked_arguments {
             ..
         } = $numbers;
         let [score_scale, exponent_scale]: [f32; 2] = $factors;
-        let [head_stride, token_stride]: [usize; 2] = $strides;
         (
             $q,
             $k,
             $v,
             $out,
-            $out_rows,
             $lse,
             $counter,
             $query_offsets,
@@ -191,8 +183,6 @@ macro_rules! masked_arguments {
             section,
             exponent_scale * LOG2_E as f32,
             score_scale,
-            head_stride as i64,
-            token_stride as i64,
             $lse_stride as i32,
             dropout.map_or(0, |dropout| dropout.seed as i64),
             dropout.map_or(0, |dropout| dropout.threshold() as i32),

@@ -3,6 +3,7 @@
 #[cfg(not(test))]
 mod cases;
 pub mod kernel;
+pub(super) mod lengths;
 pub(super) mod spans;
 
 pub use kernel::forward_masked;

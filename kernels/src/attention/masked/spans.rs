@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
+use super::lengths::Lengths;
 use crate::attention::dropout::{Corner, Drops};
 use crate::attention::mainloop::problem::{
     Blocks, Edges, Loads, Problem, ROWS, load, load_numbered,
@@ -21,58 +22,12 @@ pub(in crate::attention) struct Window {
     pub(in crate::attention) chunk: Scalar<i32>,
 }
 
-/// The sequences of a launch: of `queries` and `keys` tokens, or concatenated, with the beginning of each at `offsets`.
+/// What is stored beside the output, and the sinks that both have.
 #[derive(Clone, Copy)]
-pub(in crate::attention) struct Lengths {
-    pub(in crate::attention) is_ragged: Scalar<bool>,
-    pub(in crate::attention) offsets: [Ptr<i32>; 2],
-    /// The longest.
-    pub(in crate::attention) queries: Scalar<i32>,
-    pub(in crate::attention) keys: Scalar<i32>,
-}
-
-impl Lengths {
-    /// Where the queries and the keys of a sequence begin in the tensors of their batch, and how many there are.
-    #[device]
-    pub(in crate::attention) fn of(self, batch: Scalar<i32>) -> [[Scalar<i32>; 2]; 2] {
-        let Lengths {
-            is_ragged,
-            offsets,
-            queries,
-            keys,
-        } = self;
-        let [starts, ends] = [0, 1].map(|after| {
-            offsets.map(|offsets| {
-                let of_batch = offsets.at(batch + after);
-                of_batch.mask(is_ragged).other(0).load()
-            })
-        });
-        let length =
-            |side: usize, all: Scalar<i32>| select(is_ragged, ends[side] - starts[side], all);
-        [starts, [length(0, queries), length(1, keys)]]
-    }
-
-    /// The first block of `queries` queries of a sequence, where each sequence has blocks of its own: after the whole blocks of all earlier
-    /// queries, and after one more for each earlier sequence.
-    #[device]
-    pub(in crate::attention) fn first_block(
-        self,
-        sequence: Scalar<i32>,
-        starts: [Scalar<i32>; 2],
-        queries: usize,
-    ) -> Scalar<i32> {
-        select(self.is_ragged, starts[0] / queries + sequence, 0)
-    }
-}
-
-/// The destination of results.
-#[derive(Clone, Copy)]
-pub(in crate::attention) struct Results<T> {
-    pub(in crate::attention) out: Ptr<T>,
-    /// Elements from one head, and from one token, to the next.
-    pub(in crate::attention) strides: [Scalar<i64>; 2],
+pub(in crate::attention) struct Results {
+    /// LSE of the queries of each head.
     pub(in crate::attention) lse: Ptr<f32>,
-    /// LSE of a head.
+    /// LSE of a head: one for each token of the output.
     pub(in crate::attention) lse_stride: Scalar<i32>,
     /// The attention sinks: a logit for each head.
     pub(in crate::attention) sinks: Ptr<f32>,
@@ -80,13 +35,13 @@ pub(in crate::attention) struct Results<T> {
 }
 
 /// Q and the output are `[batch, heads, tokens, PACK, depth]`: a tile packs `pack` query heads that share K and V, and the head varies
-/// fastest. K and V are `[batch, heads, tokens, depth]`.
+/// fastest. K is `[batch, heads, tokens, depth]`, and V has a dimension in front, for [sequences](Lengths::origin).
 #[derive(Clone, Copy)]
 pub(in crate::attention) struct Spans<T, M> {
     pub(in crate::attention) maps: [TensorMap<T>; 4],
     pub(in crate::attention) lengths: Lengths,
     pub(in crate::attention) window: Window,
-    pub(in crate::attention) results: Results<T>,
+    pub(in crate::attention) results: Results,
     pub(in crate::attention) tiles: Tiles,
     /// Packs of a batch, and packs of a head of K and V.
     pub(in crate::attention) heads: Scalar<i32>,
@@ -332,12 +287,9 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
         let row = tile.row + group * ROWS;
         let token = tile.starts[0] + row / self.pack;
         let zero = scalar(0);
-        load(
-            to,
-            count,
-            self.maps[0],
-            [tile.batch, tile.head, token, zero, zero],
-        );
+        // Of rows behind the end of their sequence nothing is stored, whatever they hold.
+        let at = [tile.batch, tile.head, token, zero, zero];
+        load(to, count, self.maps[0], at);
     }
 
     #[device]
@@ -353,8 +305,8 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
             blocks,
             base,
             load_queries,
-            |count, number| load(keys, count, self.maps[1], self.block_at(tile, number)),
-            |count, number| load(values, count, self.maps[2], self.block_at(tile, number)),
+            |count, number| load(keys, count, self.maps[1], self.keys_at(tile, number)),
+            |count, number| load(values, count, self.maps[2], self.values_at(tile, number)),
         );
     }
 
@@ -367,7 +319,6 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
             lse_stride,
             sinks,
             has_sinks,
-            ..
         } = self.results;
         let [batch, of_batch] = divide(output.line, self.heads);
         let head = of_batch * self.pack + row % self.pack;
@@ -386,23 +337,20 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
         tma_store_wait_read(0);
         let factor = factor.expand_dims(1).convert_layout_trivial(sums.layout());
         place.store((sums * factor).cast::<T>());
-        // A tensor map ends with the last sequence. Where another sequence follows, a TMA store would overwrite its rows, so rows are stored one by one.
-        if !self.lengths.is_ragged | (output.rows >= ROWS) {
-            let out = self.maps[3];
-            let at = [batch, of_batch, output.token, scalar(0), scalar(0)];
-            out.store(at, place.reshape(out.block()));
-        } else {
-            self.store_rows(output, place);
-        }
+        let rows = [output.token, output.rows / self.pack];
+        let [batch, token] = self.lengths.stored_at(batch, rows, lse_stride);
+        let at = [batch, of_batch, token, scalar(0), scalar(0)];
+        let out = self.maps[3];
+        out.store(at, place.reshape(out.block()));
         let to = lse.at(all_heads * lse_stride + output.token + row / self.pack);
         to.mask(row < output.rows).store(log_sum_exp);
     }
 }
 
 impl<T: Element, M: Modifier> Spans<T, M> {
-    /// Where a block of keys begins in the tensors of K and V.
+    /// The coordinates of a block of keys in the map of K. Scores of rows behind the end of a sequence are masked, whatever they are.
     #[device]
-    pub(in crate::attention) fn block_at(
+    pub(in crate::attention) fn keys_at(
         self,
         tile: SpanTile,
         number: Scalar<i32>,
@@ -411,22 +359,16 @@ impl<T: Element, M: Modifier> Spans<T, M> {
         [tile.batch, tile.kv_head, first, scalar(0)]
     }
 
-    /// Stores the rows up to the end of their sequence.
+    /// Those in the map of V, whose rows behind the end of a sequence are zeros: a weight of 0 does not mask NaN.
     #[device]
-    fn store_rows(self, output: Output, place: Smem<T>) {
-        let columns = place.shape()[1] as usize;
-        // Consecutive lanes have consecutive 16 bytes of a row.
-        let lanes = 1 << (columns / 8).trailing_zeros().min(5);
-        let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
-        let row = arange(0..ROWS, Slice::new(1, layout.clone()));
-        let column = arange(0..columns, Slice::new(0, layout.clone())).expand_dims(0);
-        let Results { out, strides, .. } = self.results;
-        // Sequences of several lengths are one batch.
-        let token = (output.token + row / self.pack).cast::<i64>();
-        let head = (output.line * self.pack + row % self.pack).cast::<i64>();
-        let to = (head * strides[0] + token * strides[1]).expand_dims(1) + column.cast::<i64>();
-        let is_row = row < output.rows;
-        let rows = place.load(layout);
-        out.at(to).mask(is_row.expand_dims(1)).store(rows);
+    pub(in crate::attention) fn values_at(
+        self,
+        tile: SpanTile,
+        number: Scalar<i32>,
+    ) -> [Scalar<i32>; 5] {
+        let rows = [tile.starts[1], tile.lengths[1]];
+        let origin = self.lengths.origin(tile.batch, rows);
+        let [outermost, batch, head, token] = origin.at(tile.kv_head, number * self.tile[1]);
+        [outermost, batch, head, token, scalar(0)]
     }
 }

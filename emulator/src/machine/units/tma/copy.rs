@@ -159,7 +159,9 @@ impl Worker<'_> {
             }
             BulkKind::FromTensor(tensor) | BulkKind::ToTensor(tensor) => {
                 let (mut map, at) = self.tensor_map(scene, &tensor.map, lane)?;
-                if matches!(copy.kind, BulkKind::ToTensor(_)) && copy.reduction.is_none() {
+                if matches!(copy.kind, BulkKind::FromTensor(_)) {
+                    self.check_begin(&map, lane)?;
+                } else if copy.reduction.is_none() {
                     map = written_in_whole_units(map);
                 }
                 let coords = tensor_coords(scene, tensor, lane);

@@ -89,6 +89,21 @@ impl Worker<'_> {
         Ok((map, (target == Target::Global).then_some(address)))
     }
 
+    /// The hardware faults at a load whose map begins outside of mapped memory, wherever its box lies; a store may be by such a map.
+    pub(crate) fn check_begin(&self, map: &TensorMap, lane: usize) -> Stepped {
+        let allocations = &self.context.map;
+        if allocations.find(map.address, 1).is_some() {
+            return Ok(());
+        }
+        let message = format!(
+            "a TMA load by a tensor map that begins at {:#x}, outside of allocations: {}",
+            map.address,
+            allocations.describe(map.address, 1)
+        );
+        let help = "let the map begin in the tensor, and reach other places by coordinates";
+        Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message).help(help))
+    }
+
     /// A prefetch has no effect, but its map and coordinates must be legal.
     pub(crate) fn tensor_prefetch(&mut self, scene: &mut Scene<'_>, tensor: &TensorBox) -> Stepped {
         for lane in lanes_of(scene.mask) {

@@ -64,10 +64,11 @@ fn tiled(
     }
 }
 
-/// Moves an address along an axis; none when the coordinate is outside.
+/// Moves an address along an axis; none when the coordinate is outside. Addresses are sums modulo 2^64, as the hardware's are: a map may begin outside of its allocation, where what is
+/// accessed is inside.
 fn step(map: &TensorMap, base: u64, axis: usize, at: i64) -> Option<u64> {
     let inside = (0..map.dims[axis] as i64).contains(&at);
-    inside.then(|| base.wrapping_add(at as u64 * map.strides[axis - 1]))
+    inside.then(|| base.wrapping_add((at as u64).wrapping_mul(map.strides[axis - 1])))
 }
 
 /// Calls `f` with every pixel: the walk starts at the coordinates and stays in the bounding box (PTX ISA 5.5.5).
@@ -122,7 +123,7 @@ fn emit_row(map: &TensorMap, row: &Row, tile: u32, number: u32, pieces: &mut Vec
             let at = row.first + i64::from(index * row.step);
             let base = row.base.filter(|_| (0..map.dims[0] as i64).contains(&at));
             let other = base.map_or(Other::Outside, |base| {
-                Other::Global(base + at as u64 * u64::from(element))
+                Other::Global(base.wrapping_add(at as u64 * u64::from(element)))
             });
             emit_run(map.swizzle, start + index * element, element, other, pieces);
         }
@@ -143,7 +144,7 @@ fn emit_row(map: &TensorMap, row: &Row, tile: u32, number: u32, pieces: &mut Vec
     let bytes = (inside.end - inside.start) as u32 * element;
     let after = (end - inside.end) as u32 * element;
     emit_run(map.swizzle, start, before, Other::Outside, pieces);
-    let other = Other::Global(base + inside.start as u64 * u64::from(element));
+    let other = Other::Global(base.wrapping_add(inside.start as u64 * u64::from(element)));
     emit_run(map.swizzle, start + before, bytes, other, pieces);
     emit_run(
         map.swizzle,
@@ -165,7 +166,7 @@ fn emit_run(swizzle: u32, start: u32, bytes: u32, other: Other, pieces: &mut Vec
             (CHUNK - at % CHUNK).min(bytes - done)
         };
         let other = match other {
-            Other::Global(address) => Other::Global(address + u64::from(done)),
+            Other::Global(address) => Other::Global(address.wrapping_add(u64::from(done))),
             same => same,
         };
         pieces.push(Piece {

@@ -41,10 +41,12 @@ def differentiate(
         out, dout, lse, delta, log2_sum, parts, sums, turns, progress, offsets, tokens, 0, tokens, of.blocks, heads, progress.numel(), scale, *_strides(out), *_strides(dout),
         grid=(of.blocks, *of.lines),
     )
+    # Dimension 0 is one of concatenated sequences.
+    blocked = (tensor.unsqueeze(0) for tensor in (query, key, value, dout, dkey, dvalue))
     main(
-        query, key, value, dout, dkey, dvalue, dkey, dvalue, log2_sum, delta, parts, sums, turns, out, dout, lse, dquery, progress, offsets, offsets, data,
+        *blocked, log2_sum, delta, parts, sums, turns, out, dout, lse, dquery, progress, offsets, offsets, data,
         heads // kv_heads, tokens, tokens, 0, _FAR, 0 if is_causal else _FAR, _FAR, of.blocks, of.section, of.lead, of.ahead, int(is_causal), tokens,
-        scale * math.log2(math.e), 1.0, scale, *_strides(dkey)[1:], *_strides(dvalue)[1:], *_strides(dquery), 0, 0,
+        scale * math.log2(math.e), 1.0, scale, *_strides(dquery), 0, 0,
         grid=(of.key_blocks, kv_heads, batch), **_overlapping(main),
     )
     end(sums, dquery, offsets, tokens, 0, of.blocks, heads, of.first_line, scale, *_strides(dquery), grid=(of.blocks * GROUPS, *of.lines), **_overlapping(end))
