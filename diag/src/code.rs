@@ -83,7 +83,7 @@ codes! {
     HintMismatch = "TK0027", "hint-mismatch",
         "`multiple_of`, `max_contiguous` or `assume` was given numbers that do not fit the tensor.";
     AccessWidth = "TK0028", "access-width",
-        "A memory access has a width, alignment or modifier that the hardware does not have. The message states which ones it has.";
+        "A memory access has a width, alignment, begin or modifier that the hardware does not have. The message states which ones it has.";
     UncoalescedAccess = "TK0029", "uncoalesced-access",
         "A global access is uncoalesced: it moves many more bytes than it uses, and the kernel has `deny(uncoalesced)`. Give neighbouring lanes neighbouring elements, as `Coalesced` does, or convert the layout after the load or before the store.";
     ConversionCost = "TK0030", "conversion-cost",

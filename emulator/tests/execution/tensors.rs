@@ -613,6 +613,29 @@ fn wrong_maps_and_tensors_are_faults() {
         message,
         "the copy begins at element 4 of the innermost dimension, 2 bytes each; it must begin at a multiple of 16 bytes"
     );
+    run(&emulator, &copy(good, &[-8, -1]), &text, out, 0).unwrap();
+    for reduction in [None, Some("add")] {
+        let store = kernel(2, false, reduction, false);
+        let message = run(&emulator, &copy(good, &[8, -1]), &store, out, 0)
+            .unwrap_err()
+            .message;
+        assert_eq!(
+            message,
+            "a TMA store to coordinate -1 of dimension 0, in front of the tensor; the hardware loads from there, and cannot store to there"
+        );
+        run(&emulator, &copy(good, &[8, 64]), &store, out, 0).unwrap();
+    }
+    let behind = TensorMap {
+        address: good.address + (1 << 40),
+        ..good
+    };
+    let message = run(&emulator, &copy(behind, &[0; 5]), &text, out, 0)
+        .unwrap_err()
+        .message;
+    assert!(
+        message.starts_with("a TMA load by a tensor map that begins at"),
+        "{message}"
+    );
     let elsewhere = text.replace("cvta.param.u64 %map, %map;", "ld.param.u64 %map, [other];");
     emulator.memory().fill(out, 4096, 1).unwrap();
     let message = run(&emulator, &copy(good, &[0; 5]), &elsewhere, out, 0)

@@ -11,8 +11,8 @@ use layout::{Dims, SharedLayout};
 /// Where a block begins in its tensor: one coordinate in elements for each dimension, the slowest first. An array, or a
 /// tuple where host numbers and scalars of the kernel stand side by side.
 ///
-/// Coordinates may be negative and beyond the end: loads read zeros outside of the tensor, and stores are clipped. The last one, in
-/// bytes, is a multiple of the target's `tensor_map.unit_bytes` (TK0028 for a constant).
+/// Coordinates may be beyond the end: loads read zeros outside of the tensor, and stores are clipped. Those of loads may be negative too; a store that begins in front of its tensor is an illegal instruction
+/// of the hardware (measured on an H200). The last one, in bytes, is a multiple of the target's `tensor_map.unit_bytes`. Constants that are neither are TK0028.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of coordinates of a block",
     note = "write `[row, column]` or `(row, 0)`: one i32 of the kernel or host integer for each dimension"

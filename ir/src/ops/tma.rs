@@ -141,6 +141,29 @@ fn check_innermost(
     }
 }
 
+/// A store that begins in front of its tensor is an illegal instruction. What is known while tracing is checked here, unless a condition may leave the store out, the rest where the kernel runs.
+fn check_begin(
+    func: &Func,
+    coordinates: &[Value],
+    predicate: PackedOption<Value>,
+) -> Result<(), OpError> {
+    let negative = |at: &Value| func.constant_int(*at).filter(|at| *at < 0);
+    let Some((dim, at)) = coordinates
+        .iter()
+        .enumerate()
+        .find_map(|(dim, at)| Some((dim, negative(at)?)))
+        .filter(|_| predicate.is_none())
+    else {
+        return Ok(());
+    };
+    Err(OpError::new(
+        Code::AccessWidth,
+        format!("`tma_store` begins at coordinate {at} of dimension {dim}, in front of the tensor; the hardware loads from there, and cannot store to there"),
+    )
+    .origin(coordinates[dim], "this coordinate")
+    .help("begin at 0 at least: let the first block be a narrower one, or store its part by threads"))
+}
+
 /// Are so many elements a multiple of what the TMA unit counts in?
 pub(super) fn is_whole_units(func: &Func, elements: i128, elem_bytes: u32) -> bool {
     let unit = i128::from(func.target.tensor_map.unit_bytes);
@@ -340,6 +363,7 @@ impl OpRules for TmaStore {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         self.policy.check()?;
         let m = check_copy(func, "tma_store", self.map, &self.coordinates)?;
+        check_begin(func, &self.coordinates, self.predicate)?;
         check_view(func, "tma_store", &m, self.map, self.view)?;
         check_predicate(func, "tma_store", self.predicate)?;
         match m.elem {

@@ -255,3 +255,16 @@ fn copies_through_an_im2col_map_that_there_are_not() {
         im2col_load_without_offsets.trace(),
     );
 }
+
+#[kernel]
+fn store_in_front(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, is_there: bool) {
+    let tile = Smem::<f16>::alloc([64, 64], a.layout());
+    // A condition may leave it out.
+    a.copy().when(is_there).store((-1, 0), tile);
+    a.store((-1, program_id(0) * 64), tile);
+}
+
+#[test]
+fn a_store_begins_in_front_of_its_tensor() {
+    check("store_in_front", store_in_front.trace());
+}

@@ -7,7 +7,7 @@ use crate::machine::memory::misuse::check_aligned;
 use crate::machine::order::MbarrierId;
 use crate::machine::state::copies::{Destination, Fill, Other, Pending, Piece, Work};
 use crate::machine::state::scene::{Scene, Worker};
-use crate::machine::units::tma::map::{check_rank, tensor_coords};
+use crate::machine::units::tma::map::{check_rank, check_store, tensor_coords};
 use crate::machine::units::tma::pieces::pieces;
 use crate::program::copy::{BulkCopy, BulkKind, Spot};
 use crate::tensor_map::written_in_whole_units;
@@ -166,6 +166,9 @@ impl Worker<'_> {
                 }
                 let coords = tensor_coords(scene, tensor, lane);
                 check_rank(&map, tensor, lane)?;
+                if matches!(copy.kind, BulkKind::ToTensor(_)) {
+                    check_store(&map, &coords, lane)?;
+                }
                 self.check_innermost(&map, &coords, lane)?;
                 let words = &scene.warp.regs.words;
                 let offset = |&slot: &u32| words[slot as usize].0[lane] as u16;

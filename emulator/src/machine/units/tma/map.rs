@@ -135,6 +135,22 @@ impl Worker<'_> {
     }
 }
 
+/// A store or a reduction of a box that begins in front of the tensor, along any dimension and be it outside as a whole, is an illegal instruction on an H200; loads fill what lies there.
+pub(crate) fn check_store(map: &TensorMap, coords: &[i64], lane: usize) -> Stepped {
+    let is_tiled = matches!(map.access, TensorAccess::Tiled { .. });
+    let innermost_last = coords.iter().rev().enumerate();
+    match innermost_last.into_iter().find(|(_, at)| **at < 0) {
+        Some((dim, at)) if is_tiled => {
+            let message = format!(
+                "a TMA store to coordinate {at} of dimension {dim}, in front of the tensor; the hardware loads from there, and cannot store to there"
+            );
+            let help = "begin at 0 at least: let the first block be a narrower one, or store its part by threads";
+            Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message).help(help))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn tensor_coords(scene: &Scene<'_>, tensor: &TensorBox, lane: usize) -> Vec<i64> {
     tensor
         .coords
