@@ -62,12 +62,13 @@ fn move_split<
     let base = out + cluster_id(0) * (R * C);
     base.at(row_at * C + col_at).store(block);
     tile.index(1).store(block);
-    b.store(at, tile.index(1));
+    let is_stored = (row >= 0) & (col >= 0);
+    b.copy().when(is_stored).store(at, tile.index(1));
     tma_store_wait(0);
     cluster_barrier_relaxed();
 }
 
-/// Moves blocks by two clusters inside a tensor, across its edges and outside of it.
+/// Moves blocks by two clusters inside a tensor, across its edges and outside of it. Those that begin in front of it are loaded alone.
 #[track_caller]
 fn check_split<
     T: Element + Number,
@@ -107,7 +108,7 @@ fn check_split<
                 let is_inside = (0..height).contains(&r) && (0..width).contains(&c);
                 let at = (r * width + c) as usize;
                 block.push(if is_inside { from[at] } else { zero });
-                if is_inside {
+                if is_inside && row >= 0 && col >= 0 {
                     copy[at] = from[at];
                 }
             }

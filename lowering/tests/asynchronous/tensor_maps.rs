@@ -35,11 +35,12 @@ fn move_block<T: Element, const ROWS: usize, const COLS: usize, const SWIZZLE: u
     full.expect(x.block_bytes());
     x.load([row, col], tile, full);
     full.wait(0);
-    out.store([row, col], tile);
+    let is_stored = (row >= 0) & (col >= 0);
+    out.copy().when(is_stored).store([row, col], tile);
     tma_store_wait(0);
 }
 
-/// Columns behind a row that belong to no tensor stay as they are.
+/// Columns behind a row that belong to no tensor stay as they are, and so does all of a tensor in front of which a block begins.
 #[track_caller]
 fn check_move<T: Element + Number, const R: usize, const C: usize, const SWIZZLE: u32>(
     make: impl Fn(u32) -> T,
@@ -63,8 +64,9 @@ fn check_move<T: Element + Number, const R: usize, const C: usize, const SWIZZLE
         ];
         let after = run(move_block::<T, R, C, SWIZZLE>, [1; 3], &arguments);
         let mut copy = vec![zero; count];
-        for r in row.max(0)..(row + R as i32).min(height) {
-            for c in col.max(0)..(col + C as i32).min(width) {
+        let is_stored = row >= 0 && col >= 0;
+        for r in row..(row + R as i32).min(height) {
+            for c in (col..(col + C as i32).min(width)).filter(|_| is_stored) {
                 let at = (r * stride + c) as usize;
                 copy[at] = from[at];
             }

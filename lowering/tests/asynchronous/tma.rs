@@ -28,7 +28,8 @@ fn move_block<T: Element, const ROWS: usize, const COLS: usize, const SWIZZLE: u
     let col_at = arange(0..COLS, Slice::new(0, rows())).expand_dims(0);
     out.at(row_at * COLS + col_at).store(block);
     tile.index(1).store(block);
-    b.store([row, col], tile.index(1));
+    let is_stored = (row >= 0) & (col >= 0);
+    b.copy().when(is_stored).store([row, col], tile.index(1));
     tma_store_wait(0);
 }
 
@@ -36,7 +37,7 @@ fn ramp<T: Number>(count: usize, make: impl Fn(u32) -> T) -> Vec<T> {
     (0..count as u32).map(make).collect()
 }
 
-/// Moves blocks inside a tensor, across its edges and outside of it.
+/// Moves blocks inside a tensor, across its edges and outside of it. Those that begin in front of it are loaded alone.
 #[track_caller]
 fn check_move<T: Element + Number, const R: usize, const C: usize, const SWIZZLE: u32>(
     make: impl Fn(u32) -> T,
@@ -62,7 +63,7 @@ fn check_move<T: Element + Number, const R: usize, const C: usize, const SWIZZLE
                 let is_inside = (0..height).contains(&r) && (0..width).contains(&c);
                 let at = (r * width + c) as usize;
                 block.push(if is_inside { from[at] } else { zero });
-                if is_inside {
+                if is_inside && row >= 0 && col >= 0 {
                     copy[at] = from[at];
                 }
             }
