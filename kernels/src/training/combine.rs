@@ -102,7 +102,8 @@ pub fn combine_backward<T: Float, const COLS: usize, const DIVISOR: usize>(
         let v = x.at(at).mask(inside & exists).other(0).load();
         let along = (g * v.cast::<f32>()).sum(1).expand_dims(1);
         let target = dweights.at(token * k + slot).mask(token < tokens);
-        target.store(along);
+        // Where there is no row, gradients that are not finite are multiplied by 0.
+        target.store(select(exists, along, 0.0));
         dx.at(at)
             .mask(inside & exists)
             .store((g * weight).cast::<T>());
@@ -228,8 +229,16 @@ fn combine_f32(case: &mut Case) -> CaseResult {
 
 fn combine_backward_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let choices = Choices::<T>::new(case);
+    let dout = case.normal::<T>("dout", choices.of_tokens().shape());
+    combine_backward_from(case, &choices, &dout)
+}
+
+fn combine_backward_from<T: Float + DeviceElement>(
+    case: &mut Case,
+    choices: &Choices<T>,
+    dout: &Input<T>,
+) -> CaseResult {
     let tokens = choices.of_tokens();
-    let dout = case.normal::<T>("dout", tokens.shape());
     let dx = case.output::<T>("dx", choices.matrix.shape());
     let dweights = case.output::<f32>("dweights", [choices.tokens, choices.k]);
     let (x_stride, stride, rows, count, k, cols) = choices.extents();
@@ -242,7 +251,7 @@ fn combine_backward_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult 
         &choices.x,
         &choices.place,
         &choices.weights,
-        &dout,
+        dout,
         &dx,
         &dweights,
         x_stride,
@@ -262,7 +271,7 @@ fn combine_backward_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult 
             let Some((row, weight)) = choices.of(choice) else {
                 continue;
             };
-            let of_token = tokens.row(&dout, choice / choices.k);
+            let of_token = tokens.row(dout, choice / choices.k);
             let target = &mut gradients[row * tokens.cols..][..tokens.cols];
             target
                 .iter_mut()
@@ -277,7 +286,7 @@ fn combine_backward_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult 
         let of = |choice: usize| {
             choices.of(choice).map_or(0.0, |(row, _)| {
                 let of_row = choices.matrix.row(&choices.x, row);
-                let of_token = tokens.row(&dout, choice / choices.k);
+                let of_token = tokens.row(dout, choice / choices.k);
                 of_row.iter().zip(of_token).map(|(v, g)| v * g).sum()
             })
         };
@@ -296,4 +305,20 @@ fn combine_backward_bf16(case: &mut Case) -> CaseResult {
 #[case(sizes(tokens = [5], k = [8], cols = [200]))]
 fn combine_backward_f32(case: &mut Case) -> CaseResult {
     combine_backward_of::<f32>(case)
+}
+
+/// Gradients of tokens without a row may be anything.
+#[case(sizes(tokens = [9], k = [1], cols = [77]))]
+fn combine_backward_of_nan(case: &mut Case) -> CaseResult {
+    let choices = Choices::<bf16>::new(case);
+    let shape @ [_, stride] = choices.of_tokens().shape();
+    let place = choices.place.clone();
+    let dout = case.input("dout", shape, move |at| {
+        if place.host()[at / stride] < 0 {
+            bf16::NAN
+        } else {
+            bf16::from_f32((at % 7) as f32 - 3.0)
+        }
+    });
+    combine_backward_from(case, &choices, &dout)
 }
