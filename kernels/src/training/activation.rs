@@ -131,6 +131,7 @@ pub fn gelu_backward<T: Float>(x: Ptr<T>, dout: Ptr<T>, dx: Ptr<T>, n: i64) {
     let square = x * x;
     // h is the logistic function of 2 u.
     let h = sigmoid(twice_u(x, square));
-    let slope = square * (6.0 * SCALE * CUBIC) + 2.0 * SCALE;
+    // Where h is 0 or 1 the slope counts for nothing, and so it must be finite.
+    let slope = square.minimum(f32::MAX) * (6.0 * SCALE * CUBIC) + 2.0 * SCALE;
     block.store(dx, dout * (h + x * h * (1.0 - h) * slope));
 }

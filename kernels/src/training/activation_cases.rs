@@ -64,8 +64,14 @@ fn gelu_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
 }
 
 fn gelu_backward_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
+    gelu_backward_up_to::<T>(case, 6.0)
+}
+
+/// Of numbers from `-most` to `most`.
+fn gelu_backward_up_to<T: Float + DeviceElement>(case: &mut Case, most: f64) -> CaseResult {
     let n = case.size("n");
-    let [x, dout] = ["x", "dout"].map(|name| case.uniform::<T>(name, [n], -6.0..6.0));
+    let x = case.uniform::<T>("x", [n], -most..most);
+    let dout = case.uniform::<T>("dout", [n], -6.0..6.0);
     let dx = case.output::<T>("dx", [n]);
     case.launch_programmatic(
         gelu_backward::<T>,
@@ -105,4 +111,10 @@ cases! {
     gelu_f32: gelu_of<f32>;
     gelu_backward_bf16: gelu_backward_of<bf16>;
     gelu_backward_f32: gelu_backward_of<f32>;
+}
+
+/// Their squares are infinite.
+#[case(sizes(n = [100]))]
+fn gelu_backward_f32_of_large(case: &mut Case) -> CaseResult {
+    gelu_backward_up_to::<f32>(case, 1e30)
 }
