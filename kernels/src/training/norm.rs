@@ -111,8 +111,7 @@ impl<T: Float> Norm<T> {
     }
 }
 
-/// Stores this CTA's row of a matrix of partial sums, of `[cols, stride]`, with the padding up to a multiple of 8 columns, which may be read with
-/// it.
+/// Stores this CTA's row of a matrix of partial sums, of `[cols, stride]`. Behind its end other sums may lie.
 #[device]
 fn store_partial<T: Float, const COLS: usize>(
     partial: Ptr<f32>,
@@ -121,8 +120,7 @@ fn store_partial<T: Float, const COLS: usize>(
 ) {
     let col = arange(0..COLS, line::<T>(COLS));
     let at = cluster_id(0).cast::<i64>() * stride + col;
-    let padded = cdiv(cols, 8) * 8;
-    partial.at(at).mask(col < padded).store(sum);
+    partial.at(at).mask(col < cols).store(sum);
 }
 
 /// Gradients of `out = x * rstd * weight` with `rstd[row] = 1 / sqrt(mean(x[row, :]²) + epsilon)`, as the forward pass saved it:
