@@ -9,7 +9,7 @@ use super::rows_case::{RowsCase, close};
 /// `loss[row] = log(sum(exp(x[row, :]))) - x[row, label[row]]` in f32, and `dx[row, :] = scale * (softmax(x[row, :]) - one_hot(label[row]))`,
 /// which may take the place of `x`, for rows of `cols <= CTAS * PART` elements, a cluster of `CTAS` for each row. A label outside of
 /// `0..cols` counts for nothing: its row has a loss and a gradient of 0. `scale` is the gradient of each loss: 1 / rows for the mean over
-/// rows that all count. What lies between two rows of `x` may be read.
+/// rows that all count. What lies between a row of `x` and the next multiple of 16 bytes behind its end may be read.
 #[kernel(warps = WARPS, cluster = CTAS, instances(<bf16, 32768, 1, 8, 8>, <bf16, 32768, 2, 8, 8>, <bf16, 32768, 4, 8, 8>), signature(
     x: [rows, cols],
     label: [rows],
