@@ -624,6 +624,13 @@ fn a_result_lies_apart_from_numbers_of_rows_and_columns() {
         let called = products.grouped(&stream, &row, &of_group, &c, &offsets, &options);
         assert_eq!(called.unwrap_err().to_string(), said);
     }
+    let x = Buffer::<i8>::zeros(&device, 16).unwrap();
+    let (row, of_group, c) = (x.view([1, 8]), x.view([1, 8, 2]), offsets.view([1, 2]));
+    let called = products.grouped(&stream, &row, &of_group, &c, &offsets, &Options::default());
+    assert_eq!(
+        called.unwrap_err().to_string(),
+        "product: `c`: found memory of `offsets`; expected a result apart from the operands, which are read while it is written"
+    );
 }
 
 /// It was counted, and the matrix refused.

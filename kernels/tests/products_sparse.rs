@@ -312,6 +312,11 @@ fn what_does_not_fit_is_named() {
         call([130, 16], [70, 16], [0, 1]),
         "product: `c`: found 70x16 with strides 0 and 1; expected rows or columns that do not overlap",
     );
+    let over = a.kept().view([70, 16]);
+    refused(
+        products.sparse(&stream, &a, &b.view([130, 16]), &over, &Options::default()),
+        "product: `c`: found memory of `a`; expected a result apart from the operands, which are read while it is written",
+    );
     let far = Buffer::<bf16>::new(&device, (15 << 28) + 72).unwrap();
     let columns = far.view([70, 16]).with_strides([1, 1 << 28]);
     refused(

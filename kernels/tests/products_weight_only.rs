@@ -390,6 +390,11 @@ fn what_does_not_fit_is_named() {
         call([5, 128], [5, 16], [16, 1]),
         "product: `x`: found a matrix that ends at element 640; expected one inside of its buffer of 512 elements",
     );
+    let (x, over) = (x.view([4, 128]), packed.scales().view([4, 16]));
+    refused(
+        products.weight_only(stream, &x, packed, &over, &Options::default()),
+        "product: `y`: found memory of `weights`; expected a result apart from the operands, which are read while it is written",
+    );
 }
 
 /// They divided by zero, and overflowed.

@@ -79,6 +79,7 @@ impl Call {
         check_apart(("a", a), ("c", c))?;
         check_apart(("b", b), ("c", c))?;
         check_numbers_apart(options, ("c", c))?;
+        check_apart(("offsets", &offsets.view([offsets.len()])), ("c", c))?;
         let ends = offsets.len();
         expect(
             ends == groups + 1,

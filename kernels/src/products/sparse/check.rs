@@ -52,6 +52,7 @@ impl SparseCall {
         )?;
         let element_bytes = size_of::<O>();
         check_result("c", result, element_bytes)?;
+        check_apart(("a", &a.kept().view([a.kept().len()])), ("c", c))?;
         check_apart(("b", of_b), ("c", c))?;
         let source = options.source.filter(|_| options.has_source());
         let source = source.map(|view| {

@@ -52,6 +52,8 @@ impl WeightCall {
         )?;
         check_result("y", result, size_of::<O>())?;
         check_apart(("x", of_x), ("y", of_y))?;
+        let scales = weights.scales();
+        check_apart(("weights", &scales.view([scales.len()])), ("y", of_y))?;
         let source = options.source.filter(|_| options.has_source());
         let source = source.map(|view| {
             let source = check_source(one_matrix("options.source", view)?, result)?;
