@@ -509,6 +509,16 @@ fn bad_calls_are_refused() {
         "convolution: `filters`: found 5 taps, 1 pixels apart; expected one or more, within 4 pixels padded by 0 on each side",
     );
     refused(
+        &[1, 0, 4, 16],
+        &[8, 1, 1, 16],
+        &[1, 2, 6, 8],
+        &Options {
+            padding: &[1],
+            ..plain
+        },
+        "convolution: `x`: found shape [1, 0, 4, 16]; expected one pixel or more along each dimension",
+    );
+    refused(
         &x,
         &filters,
         &[1, 2, 3, 8],
@@ -602,6 +612,25 @@ fn a_result_lies_apart_from_numbers_of_filters() {
     assert_eq!(
         found.unwrap_err().to_string(),
         "convolution: `y`: found elements of `options.bias`; expected memory of its own"
+    );
+}
+
+/// A tensor map of them was refused.
+#[test]
+fn no_filters_are_named_for_the_gradient_of_an_image() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let buffers = [0; 3].map(|_| Buffer::<f16>::zeros(&device, 1 << 10).unwrap());
+    let (dy, filters) = (
+        buffers[0].view([1, 2, 2, 0]),
+        buffers[1].view([0, 3, 3, 16]),
+    );
+    let dx = buffers[2].view([1, 4, 4, 16]);
+    let convolutions = Convolutions::new(&device);
+    let found = convolutions.image_gradient(&stream, &dy, &filters, &dx, &Options::default());
+    assert_eq!(
+        found.unwrap_err().to_string(),
+        "convolution: `filters`: found none; expected one or more: the gradient of an image is a sum over them"
     );
 }
 

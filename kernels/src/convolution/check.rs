@@ -348,6 +348,12 @@ impl Call {
         )?;
         are_apart(("dx", dx), [("dy", dy), ("filters", filters)])?;
         has_sums_alone(options)?;
+        expect(
+            shape.filters > 0 || shape.images == 0,
+            "filters",
+            || "none".to_owned(),
+            "one or more: the gradient of an image is a sum over them",
+        )?;
         let Some(gradient) = shape.gradient() else {
             let found = || format!("{:?}", options.stride);
             let expected = "1: the gradient of an image has no kernel for others yet";

@@ -33,7 +33,14 @@ impl Sizes {
             "3 to 5: images, 1 to 3 of pixels, channels last",
         )?;
         let taps = dense(name, filters, rank)?;
-        let shape = shape_of(dense(image, x, rank)?, (name, taps), options)?;
+        let found = dense(image, x, rank)?;
+        expect(
+            !found[1..rank - 1].contains(&0),
+            image,
+            || format!("shape {found:?}"),
+            "one pixel or more along each dimension",
+        )?;
+        let shape = shape_of(found, (name, taps), options)?;
         let result = result_of(&shape, rank - 2);
         Ok(Sizes {
             shape,
@@ -158,7 +165,7 @@ fn shape_of<T: DeviceElement>(
         let at = 3 - spatial + dim;
         let (input, taps) = (x[1 + dim], filters[1 + dim]);
         let found = Along::new([input, taps], [stride[at], padding[at], dilation[at]]);
-        let Some(found) = found.filter(|_| input > 0) else {
+        let Some(found) = found else {
             let text = || format!("{taps} taps, {} pixels apart", dilation[at]);
             let expected = format!(
                 "one or more, within {input} pixels padded by {} on each side",
