@@ -13,7 +13,7 @@ pub enum Precision {
     #[default]
     Tf32,
     /// Operands of 22 bits, by three products of tf32 (3xtf32): the error of a result is below 1e-6 of the sum of magnitudes of its products, near that of f32, at a third of the rate. Where A or B has an infinity, the row or column comes out as NaN or infinite, and
-    /// numbers from 3.402e38 on count as infinities.
+    /// numbers from 3.402e38 on count as infinities. Numbers below 1e-35 have fewer bits.
     Tf32x3,
 }
 
