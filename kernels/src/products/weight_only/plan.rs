@@ -84,9 +84,19 @@ pub(super) fn programs_of(tile: ManyWeights, [m, n]: [usize; 2]) -> usize {
 }
 
 impl FewWeights {
+    /// The same with as many of its stages as shared memory has room for, and with half of the parts where those are not two for each: a part holds a stage until its next one is full.
+    pub(super) fn fitted(self, format: WeightFormat) -> FewWeights {
+        let fitted = self.with_room(format);
+        if fitted.stages >= 2 * fitted.parts || self.parts == 1 {
+            return fitted;
+        }
+        let parts = self.parts / 2;
+        FewWeights { parts, ..self }.fitted(format)
+    }
+
     /// The same with as many of its stages as shared memory has room for beside sums, a multiple of the parts: a stage is always of the same one, which else would wait for a phase
     /// of its mbarrier while the one before is not complete, and a wait tells but the last two apart.
-    pub(super) fn fitted(self, format: WeightFormat) -> FewWeights {
+    fn with_room(self, format: WeightFormat) -> FewWeights {
         let stage = stage_bytes(self.groups, format, STEP) + self.columns * STEP * 2;
         let sums = self.groups * STRIP * self.columns * 4;
         // What CTAs of a cluster send, and get, of which there are as many parts as CTAs, 8 columns each or more; of a CTA alone what sums become rows through.
@@ -301,6 +311,25 @@ mod tests {
             let compiled = fixed(weight_only_few::<bf16, f32, Plain>, form).compile(&compiler);
             let error = compiled.err().map(|error| error.to_string());
             assert_eq!(error, None, "{form}");
+        }
+    }
+
+    /// A part whose only stage was held waited for its next one forever: of 8 bits and 64 columns where K has more steps than there are parts.
+    #[test]
+    fn parts_have_two_stages_at_least() {
+        let groups = [32, 64, 128].map(WeightGroup::Of);
+        for group in groups.into_iter().chain([WeightGroup::Row]) {
+            for values in [
+                WeightValues::Int4,
+                WeightValues::Int4Zeros,
+                WeightValues::E2m1,
+                WeightValues::E4m3,
+            ] {
+                let format = WeightFormat { values, group };
+                for tile in FEW.map(|tile| tile.fitted(format)) {
+                    assert!(tile.stages >= 2 * tile.parts, "{format}: {tile}");
+                }
+            }
         }
     }
 
