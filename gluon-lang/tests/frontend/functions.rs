@@ -182,6 +182,29 @@ fn closures_have_loops_and_early_returns() {
 }
 
 #[kernel(warps = 1)]
+fn reading_closure(out: Ptr<i32>, n: i32) {
+    let mut last = n - 1;
+    last += n;
+    let cut = |v: Scalar<i32>| {
+        let mut v = v;
+        if v > last {
+            v = last;
+        }
+        for i in range(0, last) {
+            v += i;
+        }
+        v
+    };
+    out.store(cut(last) + last);
+}
+
+/// That it compiles is what is tested: `cut` is not `mut`, and `last` may be passed to it.
+#[test]
+fn a_closure_that_only_reads_borrows_as_in_rust() {
+    assert!(reading_closure.trace().is_ok());
+}
+
+#[kernel(warps = 1)]
 fn return_deep_in_closure(out: Ptr<i32>, n: i32) {
     let store = |k: i32| {
         for i in range(0, n) {

@@ -70,10 +70,10 @@ impl Scopes {
                 Some(How::WhatItRefersTo)
             }
             Binding::Lent => is_there.then_some(How::Watched),
-            Binding::Fixed if is_plain => None,
+            Binding::Fixed | Binding::Captured if is_plain => None,
             Binding::Fixed if uses.changes_in_part(name) => is_there.then_some(How::Watched),
-            Binding::Fixed if is_loop => Some(How::Watched),
-            Binding::Fixed => {
+            Binding::Fixed | Binding::Captured if is_loop => Some(How::Watched),
+            Binding::Fixed | Binding::Captured => {
                 let is_seen = uses.lends(name) && (is_shared || self.is_used_later(name));
                 is_seen.then_some(How::Watched)
             }

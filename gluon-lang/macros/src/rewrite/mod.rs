@@ -317,7 +317,9 @@ impl Rewriter {
 
     fn closure(&mut self, expr: &mut Expr) {
         let Expr::Closure(closure) = expr else { return };
-        self.scopes.open();
+        let mut uses = uses::Uses::default();
+        syn::visit::Visit::visit_expr(&mut uses, &closure.body);
+        self.scopes.open_closure(&uses);
         for input in &closure.inputs {
             self.scopes.add_pattern(input);
         }

@@ -56,7 +56,9 @@ impl Rewriter {
         let is_accumulator = variable.contents.kind == Kind::Accumulator && uses.gives_away(name);
         let is_given = match variable.binding {
             // A region carries it, so that both arms can have it.
-            Binding::Mutable => is_accumulator || uses.uses_up(name) || uses.only_gives_away(name),
+            Binding::Mutable | Binding::Captured => {
+                is_accumulator || uses.uses_up(name) || uses.only_gives_away(name)
+            }
             Binding::Fixed => is_accumulator || uses.uses_up(name),
             _ => false,
         };

@@ -7,16 +7,19 @@ use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, FnArg, Pat, PatIdent, Type};
 
-use super::contents::{Contents, contents_of_type};
+use super::contents::{Contents, Kind, contents_of_type};
 use super::flow::{Declared, Flow, State};
 use super::later::Later;
 use super::references::{Lends, adapted, lends, lends_items};
+use super::uses::Uses;
 
 /// How a variable can change.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Binding {
     /// It is `mut`.
     Mutable,
+    /// It is `mut`, and a closure captures it that does not change it.
+    Captured,
     /// It is a `&mut`.
     Reference,
     /// It was taken out of a pattern as a `&mut`.
@@ -28,6 +31,7 @@ pub(super) enum Binding {
 }
 
 /// A variable, and the `#[cfg(..)]` that it is there under.
+#[derive(Clone)]
 pub(super) struct Variable {
     pub(super) ident: Ident,
     pub(super) binding: Binding,
@@ -62,6 +66,27 @@ impl Scopes {
     pub(super) fn open_before(&mut self, later: Later) {
         self.open.push(HashMap::new());
         self.later.push(later);
+    }
+
+    /// The scope of a closure. Its loops and branches do not carry what it does not change, so that it borrows no more than the author's
+    /// closure does.
+    pub(super) fn open_closure(&mut self, uses: &Uses) {
+        let captured = uses.mentioned().iter().filter_map(|ident| {
+            let name = ident.unraw().to_string();
+            let variables = self.get(&name);
+            let variable = *variables.first().filter(|v| is_unchanged(v, uses, &name))?;
+            let binding = Binding::Captured;
+            let captured = Variable {
+                binding,
+                ..variable.clone()
+            };
+            Some((name, vec![captured]))
+        });
+        let captured = captured.collect();
+        self.open();
+        if let Some(scope) = self.open.last_mut() {
+            *scope = captured;
+        }
     }
 
     /// Comes to the next statement.
@@ -284,6 +309,14 @@ impl Scopes {
             _ => None,
         }
     }
+}
+
+fn is_unchanged(variable: &Variable, uses: &Uses, name: &str) -> bool {
+    variable.binding == Binding::Mutable
+        && variable.cfgs.is_empty()
+        && variable.contents.kind != Kind::Cell
+        && !uses.may_change(name)
+        && !uses.uses_up(name)
 }
 
 pub(super) fn is_mutable_reference(ty: &Type) -> bool {

@@ -61,6 +61,14 @@ impl Uses {
         self.assigned.contains(name) || self.bound.contains(name)
     }
 
+    /// May the body change the variable, or something in it?
+    pub(super) fn may_change(&self, name: &str) -> bool {
+        self.assigns(name)
+            || self.looked_into.contains(name)
+            || self.changed_in_part.contains(name)
+            || self.changed_behind.contains(name)
+    }
+
     /// Is the variable moved, if it is not `Copy`?
     pub(super) fn gives_away(&self, name: &str) -> bool {
         self.given.contains(name) || self.uses_up(name)
@@ -68,11 +76,7 @@ impl Uses {
 
     /// Is the variable moved, and cannot change?
     pub(super) fn only_gives_away(&self, name: &str) -> bool {
-        self.gives_away(name)
-            && !self.assigns(name)
-            && !self.looked_into.contains(name)
-            && !self.changed_in_part.contains(name)
-            && !self.changed_behind.contains(name)
+        self.gives_away(name) && !self.may_change(name)
     }
 
     /// Is a consuming method of an accumulator called on the variable?
