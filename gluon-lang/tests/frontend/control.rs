@@ -383,3 +383,37 @@ fn patterns(out: Ptr<i32>, n: i32) {
 fn variables_of_patterns_are_carried() {
     insta::assert_snapshot!(ir(patterns));
 }
+
+#[derive(Clone, Copy, Aggregate)]
+struct Sides {
+    left: Scalar<i32>,
+    right: Scalar<i32>,
+}
+
+#[derive(Clone, Copy, Aggregate)]
+struct Bounds(Scalar<i32>, Scalar<i32>);
+
+#[kernel(warps = 1)]
+fn changed_by_patterns(out: Ptr<i32>, n: i32) {
+    let mut pair = (n, n + 1);
+    let (mut left, mut right) = (n + 2, n + 3);
+    let (mut low, mut high) = (n + 4, n + 5);
+    if n > 1 {
+        let (ref mut first, _) = pair;
+        *first = n * 2;
+        Sides { left, right } = Sides {
+            left: right,
+            right: left,
+        };
+        (Bounds(low, high), _) = (Bounds(high, low), n);
+    }
+    for (at, value) in [pair.0, left, right, low, high].into_iter().enumerate() {
+        out.at(at).store(value);
+    }
+}
+
+/// All five are results of the `if`.
+#[test]
+fn patterns_change_variables_in_a_branch() {
+    insta::assert_snapshot!(ir(changed_by_patterns));
+}

@@ -131,6 +131,8 @@ impl Uses {
             Expr::Paren(e) => self.place(&e.expr),
             Expr::Tuple(e) => e.elems.iter().for_each(|e| self.place(e)),
             Expr::Array(e) => e.elems.iter().for_each(|e| self.place(e)),
+            Expr::Struct(e) => e.fields.iter().for_each(|f| self.place(&f.expr)),
+            Expr::Call(e) if !is_function(&e.func) => e.args.iter().for_each(|e| self.place(e)),
             _ => match root(place, Of::All) {
                 Some((name, Of::All)) => drop(self.assigned.insert(name)),
                 Some((name, Of::Behind)) => drop(self.changed_behind.insert(name)),
@@ -264,6 +266,20 @@ fn is_function(callee: &Expr) -> bool {
     last.is_some_and(|name| name != "drop" && name.starts_with(char::is_lowercase))
 }
 
+/// Does the pattern borrow what it is matched with as `&mut`, so that this changes?
+fn takes_ref_mut(pattern: &Pat) -> bool {
+    struct Found(bool);
+    impl<'a> Visit<'a> for Found {
+        fn visit_pat_ident(&mut self, ident: &'a PatIdent) {
+            self.0 |= ident.by_ref.is_some() && ident.mutability.is_some();
+            visit::visit_pat_ident(self, ident);
+        }
+    }
+    let mut found = Found(false);
+    found.visit_pat(pattern);
+    found.0
+}
+
 impl<'a> Visit<'a> for Uses {
     fn visit_expr_path(&mut self, path: &'a ExprPath) {
         if let Some(ident) = path.path.get_ident() {
@@ -349,9 +365,27 @@ impl<'a> Visit<'a> for Uses {
             .as_ref()
             .filter(|_| !matches!(local.pat, Pat::Wild(_)))
         {
-            self.given(&init.expr);
+            if takes_ref_mut(&local.pat) {
+                self.place(&init.expr);
+            } else {
+                self.given(&init.expr);
+            }
         }
         visit::visit_local(self, local);
+    }
+
+    fn visit_expr_let(&mut self, matched: &'a syn::ExprLet) {
+        if takes_ref_mut(&matched.pat) {
+            self.place(&matched.expr);
+        }
+        visit::visit_expr_let(self, matched);
+    }
+
+    fn visit_expr_match(&mut self, matched: &'a syn::ExprMatch) {
+        if matched.arms.iter().any(|arm| takes_ref_mut(&arm.pat)) {
+            self.place(&matched.expr);
+        }
+        visit::visit_expr_match(self, matched);
     }
 
     fn visit_block(&mut self, block: &'a syn::Block) {
