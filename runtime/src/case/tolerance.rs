@@ -55,6 +55,11 @@ impl Tolerance {
             Tolerance::Frobenius(_) => (difference, false),
         }
     }
+
+    /// Whether it counts values of the element type, and so needs a reference that is one.
+    pub(crate) fn counts_values(self) -> bool {
+        matches!(self, Tolerance::Exactly | Tolerance::Ulps(_))
+    }
 }
 
 impl Tolerance {

@@ -66,6 +66,25 @@ fn each_norm_has_its_limit_on_both_sides() {
 }
 
 #[test]
+fn a_fraction_has_a_distance_to_an_integer() {
+    let close = Tolerance::Close {
+        relative: 0.1,
+        absolute: 0.5,
+    };
+    for norm in [
+        Tolerance::Relative(0.1),
+        Tolerance::Absolute(0.5),
+        Tolerance::Frobenius(0.1),
+        close,
+    ] {
+        check(&[10i32, -7], &[10.4, -6.9], norm).unwrap();
+        check(&[10i32, -7], &[13.4, -6.9], norm).unwrap_err();
+        check(&[10i32], &[f64::INFINITY], norm).unwrap_err();
+    }
+    check(&[10i32], &[10.4], Tolerance::Ulps(1)).unwrap_err();
+}
+
+#[test]
 fn no_norm_lets_a_nan_or_an_infinity_pass_for_a_number() {
     let all = [
         Tolerance::Exactly,
