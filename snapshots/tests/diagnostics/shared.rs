@@ -273,3 +273,14 @@ fn tile_without_elements(x: Ptr<f32>) {
 fn a_tile_has_no_element() {
     check("tile_without_elements", tile_without_elements.trace());
 }
+
+#[kernel]
+fn shared_slice_only_start(x: Ptr<f32>) {
+    let tile = Smem::<f32>::alloc([112], Swizzled::plain([0]));
+    x.store(tile.slice(0, 32..96).load(line()).sum(0).scalar());
+}
+
+#[test]
+fn a_slice_has_no_room_at_the_next_multiple() {
+    check("shared_slice_only_start", shared_slice_only_start.trace());
+}

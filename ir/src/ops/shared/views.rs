@@ -213,10 +213,14 @@ impl OpRules for SmemReshape {
 fn check_step(s: &SmemType, dim: usize, start: u32, length: u32) -> Result<(), String> {
     let step = 1 << length.trailing_zeros();
     if !start.is_multiple_of(step) {
+        let (first, next) = (start / step * step, start.next_multiple_of(step));
+        let starts = if s.shape[dim] - length >= next {
+            format!("{first} or {next}")
+        } else {
+            first.to_string()
+        };
         return Err(format!(
-            "a slice of {length} elements of dimension {dim} starts at a multiple of {step}, and this one at {start}; slice fewer elements, start at {} or {}, or `gather` elements from anywhere",
-            start / step * step,
-            start.next_multiple_of(step)
+            "a slice of {length} elements of dimension {dim} starts at a multiple of {step}, and this one at {start}; slice fewer elements, start at {starts}, or `gather` elements from anywhere"
         ));
     }
     if length.is_power_of_two() || start == 0 {
