@@ -29,7 +29,7 @@ pub(crate) struct CargoOptions {
     /// Leave the default features off
     #[arg(long, global = true)]
     pub(crate) no_default_features: bool,
-    /// Cargo profile of the package [default: dev; release for `bench`, `mutate` and `build --timings`]
+    /// Cargo profile of the package [default: dev; release for `bench`, `mutate`, `tune` and `build --timings`]
     #[arg(
         long,
         global = true,

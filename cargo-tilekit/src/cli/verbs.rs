@@ -263,7 +263,7 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "I/N", allow_hyphen_values = true)]
     pub(crate) shard: Option<Shard>,
     /// Time every legal candidate in every heat, whatever the model says
-    #[arg(long)]
+    #[arg(long, conflicts_with = "most")]
     pub(crate) exhaustive: bool,
     /// Time at most this many candidates of a run where a model orders them
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]

@@ -178,6 +178,10 @@ fn mistakes(package: &Package) {
             .ends_with(2)
             .says(&[&format!("invalid value '{value}' for '{option}'")]);
     }
+    package
+        .tilekit(&format!("{TUNE} --exhaustive --most 3"))
+        .ends_with(2)
+        .says(&["cannot be used with", "--exhaustive", "--most <N>"]);
     // What only a search obeys.
     for option in [
         "--device <DEVICE> emulator",
