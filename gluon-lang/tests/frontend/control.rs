@@ -417,3 +417,30 @@ fn changed_by_patterns(out: Ptr<i32>, n: i32) {
 fn patterns_change_variables_in_a_branch() {
     insta::assert_snapshot!(ir(changed_by_patterns));
 }
+
+#[kernel(warps = 1)]
+fn assigned_by_patterns(out: Ptr<i32>, n: i32) {
+    let (mut left, mut right) = (n, n + 1);
+    let mut turn = |by: Scalar<i32>| {
+        Sides { left, right } = Sides {
+            left: right + by,
+            right: left,
+        };
+    };
+    for i in range(0, n) {
+        turn(i);
+    }
+    let (low, high);
+    if n > 1 {
+        Bounds(low, high) = Bounds(left, right);
+    } else {
+        Bounds(low, high) = Bounds(right, left);
+    }
+    out.store(low + high);
+}
+
+/// That it compiles is what is tested.
+#[test]
+fn patterns_assign_what_a_closure_captures_and_what_has_no_value_yet() {
+    assert!(assigned_by_patterns.trace().is_ok());
+}

@@ -17,7 +17,7 @@ use syn::{Expr, ExprClosure, ExprPath, Pat, PatIdent, PatType, Stmt, Token, pars
 
 use super::rewriter::Rewriter;
 use super::scope::Binding;
-use super::uses::{is_assignment, root_ident};
+use super::uses::{is_assignment, places, root_ident};
 
 impl Rewriter {
     /// Turns such a closure and its calls in the statements after it, if one of them stands in a loop or branch and nothing
@@ -340,11 +340,9 @@ struct Body {
 
 impl<'a> Visit<'a> for Body {
     fn visit_expr_assign(&mut self, assign: &'a syn::ExprAssign) {
-        self.changed.extend(root_ident(&assign.left));
-        if let Expr::Tuple(tuple) = &*assign.left {
-            self.changed
-                .extend(tuple.elems.iter().filter_map(root_ident));
-        }
+        let places = places(&assign.left);
+        self.changed
+            .extend(places.into_iter().filter_map(root_ident));
         visit::visit_expr_assign(self, assign);
     }
 

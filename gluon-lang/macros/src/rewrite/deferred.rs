@@ -8,6 +8,7 @@ use syn::{Attribute, Expr, Macro, parse_quote};
 
 use super::flow::{Declared, Flow, Missing, State};
 use super::rewriter::Rewriter;
+use super::uses::is_function;
 
 /// A point that two arms start from.
 pub(super) struct Fork {
@@ -218,6 +219,10 @@ impl Rewriter {
             Expr::Paren(e) => self.assigned(&mut e.expr),
             Expr::Tuple(e) => e.elems.iter_mut().for_each(|e| self.assigned(e)),
             Expr::Array(e) => e.elems.iter_mut().for_each(|e| self.assigned(e)),
+            Expr::Struct(e) => e.fields.iter_mut().for_each(|f| self.assigned(&mut f.expr)),
+            Expr::Call(e) if !is_function(&e.func) => {
+                e.args.iter_mut().for_each(|e| self.assigned(e));
+            }
             Expr::Path(path) => {
                 let Some(ident) = path.path.get_ident() else {
                     return;

@@ -127,18 +127,13 @@ impl Uses {
 
     /// What is assigned to or lent as `&mut`.
     fn place(&mut self, place: &Expr) {
-        match place {
-            Expr::Paren(e) => self.place(&e.expr),
-            Expr::Tuple(e) => e.elems.iter().for_each(|e| self.place(e)),
-            Expr::Array(e) => e.elems.iter().for_each(|e| self.place(e)),
-            Expr::Struct(e) => e.fields.iter().for_each(|f| self.place(&f.expr)),
-            Expr::Call(e) if !is_function(&e.func) => e.args.iter().for_each(|e| self.place(e)),
-            _ => match root(place, Of::All) {
+        for place in places(place) {
+            match root(place, Of::All) {
                 Some((name, Of::All)) => drop(self.assigned.insert(name)),
                 Some((name, Of::Behind)) => drop(self.changed_behind.insert(name)),
                 Some((name, Of::Part)) => drop(self.changed_in_part.insert(name)),
-                _ => {}
-            },
+                None => {}
+            }
         }
     }
 
@@ -171,6 +166,19 @@ impl Uses {
             other => self.visit_expr(other),
         }
     }
+}
+
+/// The places in what is assigned to, which may be a pattern of several.
+pub(super) fn places(assigned: &Expr) -> Vec<&Expr> {
+    let parts: Vec<&Expr> = match assigned {
+        Expr::Paren(e) => vec![&*e.expr],
+        Expr::Tuple(e) => e.elems.iter().collect(),
+        Expr::Array(e) => e.elems.iter().collect(),
+        Expr::Struct(e) => e.fields.iter().map(|f| &f.expr).collect(),
+        Expr::Call(e) if !is_function(&e.func) => e.args.iter().collect(),
+        place => return vec![place],
+    };
+    parts.into_iter().flat_map(places).collect()
 }
 
 /// What a place is of its variable.
@@ -258,7 +266,7 @@ fn keeps_arguments(method: &Ident) -> bool {
 }
 
 /// Is it a function, not a variant like `Some` or the end of a value?
-fn is_function(callee: &Expr) -> bool {
+pub(super) fn is_function(callee: &Expr) -> bool {
     let Expr::Path(path) = callee else {
         return false;
     };
