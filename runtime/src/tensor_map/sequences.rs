@@ -85,14 +85,16 @@ fn check(map: &TensorMap, along: usize, taken: usize) -> Result<(), String> {
             "sequences along dimension {along} of {rank}; it must lie behind the first {taken}, and in front of the last"
         ));
     }
-    if matches!(map.access, TensorAccess::Im2col { .. }) {
+    let TensorAccess::Tiled { box_dims } = map.access else {
         return Err("sequences of an image; only blocks end with a sequence".to_string());
+    };
+    for dim in 0..taken {
+        let (count, of_block) = (map.dims[rank - 1 - dim], box_dims[rank - 1 - dim]);
+        if count != 1 || of_block != 1 {
+            return Err(format!(
+                "dimension {dim} has {count} indices and {of_block} in a block, beside sequences along dimension {along}; it must have 1 and 1"
+            ));
+        }
     }
-    let in_front = (0..taken).map(|dim| (dim, map.dims[rank - 1 - dim]));
-    match in_front.into_iter().find(|(_, count)| *count != 1) {
-        None => Ok(()),
-        Some((dim, count)) => Err(format!(
-            "dimension {dim} has {count} indices beside sequences along dimension {along}; it must have 1"
-        )),
-    }
+    Ok(())
 }

@@ -250,13 +250,31 @@ fn what_has_no_sequences_is_refused_by_the_arguments_name() {
         check_refused(
             |x| x.view(shape).with_sequences(2),
             &format!(
-                "dimension {dim} has {} indices beside sequences along dimension 2; it must have 1",
+                "dimension {dim} has {} indices and 1 in a block, beside sequences along dimension 2; it must have 1 and 1",
                 shape[dim]
             ),
         );
     }
     check_refused(
         |x| x.view([2, 1, 16, 8]).with_stored_sequences(2),
-        "dimension 0 has 2 indices beside sequences along dimension 2; it must have 1",
+        "dimension 0 has 2 indices and 1 in a block, beside sequences along dimension 2; it must have 1 and 1",
     );
+}
+
+#[kernel(warps = 1)]
+fn two_at_once(#[block([2, 1, BLOCK, COLUMNS], Nvmma::PLAIN)] x: TensorMap<i32>) {
+    x.store((0, 0, 0, 0), Smem::<i32>::alloc(x.block(), x.layout()));
+}
+
+/// Its second row of dimension 0 would be rows of the next sequence.
+#[test]
+fn a_block_has_one_sequence() -> tilekit::Result<()> {
+    let device = Device::emulator();
+    let x = Buffer::<i32>::zeros(&device, 1024)?;
+    let kernel = two_at_once.compile(&Compiler::default())?.load(&device)?;
+    let view = x.view([1, 1, 16, 8]).with_sequences(2);
+    let refused = kernel.launch(&Stream::new(&device)?, grid(1u32), (view,));
+    let line = refused.expect_err("there is no such map").to_string();
+    assert!(line.contains("1 indices and 2 in a block"), "{line}");
+    Ok(())
 }
