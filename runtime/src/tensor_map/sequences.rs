@@ -8,7 +8,7 @@ pub const SEQUENCE_END: i32 = 1 << 30;
 /// Bytes that [`SEQUENCE_END`] steps of one dimension and of another sum to 2^64 with, in one step.
 const WRAPPING: u64 = 1 << 34;
 
-/// The bytes that one row is from the next.
+/// What stands for the stride of a tensor of one row, in bytes.
 const OF_ONE_ROW: u64 = 1 << 10;
 
 /// What a map of sequences is for.

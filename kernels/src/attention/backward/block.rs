@@ -5,9 +5,7 @@ use std::ops::Range;
 use tilekit::prelude::*;
 
 use super::beside::Beside;
-use super::exchange::{
-    Exchange, PAIR, from_column, load_share, loaded_key_bytes, ticket_of_cluster,
-};
+use super::exchange::{Exchange, PAIR, load_share, loaded_key_bytes, ticket_of_cluster};
 use super::key_blocks::KeyBlock;
 use super::lines::{Lines, LinesFrom};
 use super::part::{
@@ -19,6 +17,7 @@ use super::terms::Terms;
 use super::turns::Turn;
 use super::walk::Walk;
 use crate::attention::mainloop::shape::swizzle;
+use crate::attention::masked::lengths::from_column;
 use crate::attention::modifier::Place;
 
 /// Blocks of Q, of dO, and of dS in shared memory.

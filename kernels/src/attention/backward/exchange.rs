@@ -16,6 +16,7 @@ use tilekit::prelude::*;
 
 use super::part::GROUPS;
 use crate::attention::mainloop::shape::swizzle;
+use crate::attention::masked::lengths::from_column;
 
 /// CTAs of a cluster that exchanges dS.
 pub(super) const PAIR: usize = 2;
@@ -129,14 +130,6 @@ impl<T: Element> Exchange<T> {
 /// Bytes of K that a CTA loads: all of its own, and half of the other's.
 pub(super) fn loaded_key_bytes<T: Element>(map: TensorMap<T>) -> usize {
     (PAIR + 1) * map.block_bytes()
-}
-
-/// The coordinates of rows from a column on.
-pub(super) fn from_column(
-    [outermost, batch, head, token]: [Scalar<i32>; 4],
-    column: Scalar<i32>,
-) -> [Scalar<i32>; 5] {
-    [outermost, batch, head, token, column]
 }
 
 /// Issues the TMA load of this CTA's half of the columns of a block of Q, or of dO, into both CTAs.

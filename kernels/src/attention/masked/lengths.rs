@@ -27,6 +27,14 @@ impl Origin {
     }
 }
 
+/// The coordinates of [`Origin::at`], from a column on.
+pub(in crate::attention) fn from_column(
+    [outermost, batch, head, token]: [Scalar<i32>; 4],
+    column: Scalar<i32>,
+) -> [Scalar<i32>; 5] {
+    [outermost, batch, head, token, column]
+}
+
 impl Lengths {
     /// Where the queries and the keys of a sequence begin in the tensors of their batch, and how many there are.
     #[device]

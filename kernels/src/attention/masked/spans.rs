@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::lengths::Lengths;
+use super::lengths::{Lengths, from_column};
 use crate::attention::dropout::{Corner, Drops};
 use crate::attention::mainloop::problem::{
     Blocks, Edges, Loads, Problem, ROWS, load, load_numbered,
@@ -368,7 +368,6 @@ impl<T: Element, M: Modifier> Spans<T, M> {
     ) -> [Scalar<i32>; 5] {
         let rows = [tile.starts[1], tile.lengths[1]];
         let origin = self.lengths.origin(tile.batch, rows);
-        let [outermost, batch, head, token] = origin.at(tile.kv_head, number * self.tile[1]);
-        [outermost, batch, head, token, scalar(0)]
+        from_column(origin.at(tile.kv_head, number * self.tile[1]), scalar(0))
     }
 }
