@@ -1,7 +1,7 @@
 """Fits the network of `kernels/src/products/residual` to times that the survey measured.
 
     cargo build --release -p tilekit-kernels --example plan_inputs
-    PLANS="bench/results/survey_h200_plans.jsonl.gz bench/results/survey_h200_plans_turns.jsonl.gz bench/results/survey_h200_plans_cooperative.jsonl.gz"
+    PLANS="bench/results/survey_h200_plans.jsonl.gz bench/results/survey_h200_plans_turns.jsonl.gz bench/results/survey_h200_plans_cooperative.jsonl.gz bench/results/survey_h200_plans_sectors.jsonl.gz"
     python3 bench/fit/residual.py $PLANS --folds 6     # how it chooses among plans of sizes that it was not fitted to
     python3 bench/fit/residual.py $PLANS --write       # kernels/src/products/residual/weights.txt
 
@@ -14,6 +14,7 @@ import gzip
 import json
 import math
 import pathlib
+import re
 import statistics
 import subprocess
 
@@ -25,6 +26,10 @@ WEIGHTS = ROOT / "kernels/src/products/residual/weights.txt"
 UNITS = [96, 48]
 # How far inputs count, in standard deviations: as in network.rs.
 FARTHEST = 4.0
+# Files that were measured while results of which 32 bytes is the widest swizzle had that. Without one their plans take less since, by so much of the logarithm for the share of the time in which DRAM takes results (110 sizes, of which both were timed).
+SWIZZLED = {"survey_h200_plans.jsonl.gz", "survey_h200_plans_turns.jsonl.gz", "survey_h200_plans_cooperative.jsonl.gz"}
+WITHOUT = -0.37
+DRAM = 4.3e6
 # Of the softmax: plans whose times differ by less are as good as each other.
 TEMPERATURE = 0.03
 # Of the squared error beside what a choice loses.
@@ -41,12 +46,31 @@ def mean_us(contestant):
     return math.sqrt(math.prod(map(statistics.median, modes)))
 
 
+def without_swizzle(size, name, us):
+    """The time of a plan that may have had a swizzle of 32 bytes, without it."""
+    stored = re.fullmatch(r"\d+x(\d+)(| in one wave| in turns| cooperative)(| by pairs| by clusters of \dx\d)", name)
+    is_by_threads = stored and not stored[2] and "clusters" in stored[3]
+    if not stored or is_by_threads or int(stored[1]) % 32 != 16:
+        return us
+    return us * math.exp(WITHOUT * min(1.0, 2 * size[0] * size[1] / DRAM / us))
+
+
+def rows(files):
+    """Sizes with the times of their plans."""
+    for file in files:
+        is_swizzled = pathlib.Path(file).name in SWIZZLED
+        for row in map(json.loads, opened(file)):
+            ours = {c["name"]: mean_us(c) for c in row["contestants"] if not c["name"].startswith("cublas")}
+            if is_swizzled:
+                ours = {name: without_swizzle(row["size"], name, us) for name, us in ours.items()}
+            yield tuple(row["size"]), ours
+
+
 def merged(files):
     """Times of each size by plan, of all rows of it: those of a later row by what plans take that both have. Rows without such a plan, or with few plans, are left out."""
     sizes = {}
-    for row in (json.loads(line) for file in files for line in opened(file)):
-        ours = {c["name"]: mean_us(c) for c in row["contestants"] if not c["name"].startswith("cublas")}
-        known = sizes.setdefault(tuple(row["size"]), ours)
+    for size, ours in rows(files):
+        known = sizes.setdefault(size, ours)
         common = [math.log(known[name] / us) for name, us in ours.items() if name in known]
         if common:
             scale = math.exp(statistics.median(common))

@@ -216,7 +216,9 @@ fn clusters_and_turns_take_operands_of_any_lie() {
     let [m, n, k] = [70, 136, 328];
     let along_k = INSTANCES.into_iter().filter_map(|instance| match instance {
         Instance::Cluster(tile) => Some(((0, tile.turned), instance)),
-        Instance::Persistent(tile) if tile.along == [1, 1] => Some(((1, tile.turned), instance)),
+        Instance::Persistent(tile) if tile.along == [1, 1] && !tile.every_other_row => {
+            Some(((1, tile.turned), instance))
+        }
         _ => None,
     });
     // Of each kernel one whose tiles are exchanged, and one whose are not.
@@ -285,6 +287,56 @@ fn persistent_tiles_have_any_width_and_any_cluster() {
             let products = Products::with_dispatch(&device, dispatch);
             let lies = [Lies::Rows, Lies::Columns, Lies::Rows];
             check::<f16>(&products, &device, [m, n, 328], lies);
+        }
+    }
+}
+
+/// Rows of C that begin at sectors and between them in turn, all at sectors, all between them, and anywhere; odd and even numbers of them; tiles of any width and cluster.
+#[test]
+fn tiles_of_every_other_row_have_any_width_and_any_place() {
+    let device = Device::emulator();
+    for (groups, instructions, columns, along, turned) in [
+        (1, 2, 80, [1, 1], false),
+        (1, 2, 176, [2, 1], false),
+        (1, 3, 128, [1, 2], false),
+        (2, 1, 256, [1, 1], false),
+        (2, 2, 144, [2, 2], false),
+        (1, 2, 72, [1, 1], true),
+        (1, 3, 104, [1, 4], true),
+        (2, 1, 128, [2, 1], true),
+        (2, 2, 120, [1, 2], true),
+    ] {
+        let tile = PersistentTile::filled([groups, instructions, columns]).by_clusters(along);
+        let tile = tile.of_every_other_row();
+        let tile = if turned { tile.exchanged() } else { tile };
+        let [rows, columns] = tile.shape();
+        // Some rows beyond whole clusters of even rows, and less than a tile of columns more.
+        let extents = [along[0] * rows, along[1] * columns];
+        let [of_m, of_n] = if turned {
+            [extents[1], extents[0]]
+        } else {
+            extents
+        };
+        let [m, n] = [2 * of_m + 3, of_n.next_multiple_of(16) + 24];
+        let instance = Instance::Persistent(tile);
+        let of_size = Need::of_16_bits([m, n, 136]);
+        let mut dispatch = Dispatch::default();
+        dispatch.set(&of_size, instance);
+        assert_eq!(dispatch.choose(&of_size).unwrap().plan.instance, instance);
+        let products = Products::with_dispatch(&device, dispatch);
+        for c in [
+            Lies::Rows,
+            Lies::Part(16, 16),
+            Lies::Part(8, 0),
+            Lies::Part(16, 8),
+            Lies::Part(3, 5),
+        ] {
+            check::<f16>(
+                &products,
+                &device,
+                [m, n, 136],
+                [Lies::Rows, Lies::Columns, c],
+            );
         }
     }
 }

@@ -110,6 +110,7 @@ fn of_each_instance(
                 .flat_map(|n| [1026, 1028, 1032].map(|k| [64, n, k]))
                 .collect()
         }
+        Instance::Persistent(tile) if tile.every_other_row => vec![[3000, 1032, 256]],
         _ => vec![[520, 256, 2048]],
     };
     let load = |instance: Instance| {

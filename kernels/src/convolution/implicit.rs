@@ -10,7 +10,7 @@ use crate::products::dense::{Tiles, rows_of_group};
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::finished::Finished;
-use crate::products::form::{block_of, swizzle_of};
+use crate::products::form::{block_of, swizzle_of, swizzle_of_results};
 
 /// `out[pixel, filter] = Σ image[pixel under tap, channel] · filters[tap, filter, channel]` over all taps and the channels of the filter's group.
 ///
@@ -22,7 +22,7 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<E>,
     #[im2col(form.rank, form.pixels(), swizzle_of::<T>(form.channels))] image: TensorMap<T>,
     #[block(form.filters(), form.swizzle_of_filters::<T>())] filters: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of::<O>(form.tile.columns))]
+    #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of_results::<O>(form.tile.columns))]
     out: TensorMap<O>,
     pixels: i32,
     columns: i32,
@@ -77,6 +77,7 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                     group * columns + column * columns_of_tile,
                 ],
                 batch: scalar(0),
+                rows_apart: 1,
                 turned: false,
                 size: [pixels, (group + 1) * columns],
                 data: Data {

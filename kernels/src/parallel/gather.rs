@@ -23,7 +23,7 @@ use crate::products::dense::{ManyTile, Tiles, rows_of_group};
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::Finished;
-use crate::products::form::{Form, Source, block_of, swizzle_of};
+use crate::products::form::{Form, Source, block_of, swizzle_of_results};
 use crate::products::ring::Ring;
 
 use super::added::Added;
@@ -56,7 +56,7 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
     #[block([PIECE_ROWS, depth::<T>()], Nvmma::B128)] a_pieces: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
     b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of::<T>(form.tile.columns))]
+    #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of_results::<T>(form.tile.columns))]
     c: TensorMap<T>,
     added: Added<T>,
     gathered: Ptr<T>,
@@ -210,6 +210,7 @@ impl Rows {
                     first: [row * rows_of_tile + part * tile.rows, column * columns],
                     batch: self.mail.behind(place),
                     size,
+                    rows_apart: 1,
                     turned: false,
                     data,
                 };

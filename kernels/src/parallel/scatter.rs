@@ -18,7 +18,7 @@ use crate::products::dense::{ManyTile, Tiles, rows_of_group};
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::{Finished, store_by_columns};
-use crate::products::form::{Form, Source, block_of, swizzle_of};
+use crate::products::form::{Form, Source, block_of, swizzle_of_results};
 use crate::products::ring::Ring;
 
 use super::added::Added;
@@ -41,7 +41,7 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
     a: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
     b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of::<T>(form.tile.columns))]
+    #[block(block_of([form.tile.rows, form.tile.columns], true), swizzle_of_results::<T>(form.tile.columns))]
     c: TensorMap<T>,
     added: Added<T>,
     staged: Ptr<T>,
@@ -174,6 +174,7 @@ impl<T: Operand + ResultOf<T>> Rows<T> {
                 first: [row * rows_of_tile + part * tile.rows, column * columns],
                 batch: self.own,
                 size,
+                rows_apart: 1,
                 turned: false,
                 data,
             };

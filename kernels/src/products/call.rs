@@ -18,12 +18,14 @@ use super::division::Division;
 use super::epilogue::{Author, Epilogue, Place, Plain};
 use super::epilogue_arguments::EpilogueArguments;
 use super::error::{Result, expect};
+use super::every_other_row::every_other_row;
 use super::factor::{Operand, ResultOf};
 use super::few_tiles::few_tiles;
 use super::instances::Instance;
 use super::kept_kernels::Which;
 use super::launch::{
-    ClusterHandles, FewHandles, Launch, ManyHandles, PersistentHandles, SplitHandles,
+    ClusterHandles, EveryOtherHandles, FewHandles, Launch, ManyHandles, PersistentHandles,
+    SplitHandles,
 };
 use super::matrix::Matrix;
 use super::need::Need;
@@ -327,7 +329,7 @@ impl Products {
         launch: &Launch<'_, T, O>,
         epilogue: E,
     ) -> Result<()> {
-        let plan = self.planned(launch.need).plan;
+        let plan = launch.fitted(self.planned(launch.need).plan);
         let types = TypeId::of::<(T, O, E)>();
         // A settled operand is loaded before the launch in front has ended.
         let overlaps = plan.overlaps(&launch.need) || launch.is_settled();
@@ -392,6 +394,14 @@ impl Products {
                 let tile = tile.fitted_beside(epilogue.is_plain());
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
+                if tile.every_other_row {
+                    let compile =
+                        || fixed(every_other_row::<T, O, E>, form).compile(&self.compiler);
+                    let load = || self.load(compile()?, overlaps);
+                    let kernel = self.loaded::<EveryOtherHandles<T, O>>((types, which), load)?;
+                    kernel.launch(stream, plan.grid, launch.of_every_other(tile))?;
+                    return Ok(());
+                }
                 let compile = || match tile.groups {
                     1 => fixed(alternating::<T, O, E>, form).compile(&self.compiler),
                     _ => fixed(cooperative::<T, O, E>, form).compile(&self.compiler),

@@ -12,6 +12,7 @@ use super::cooperative::cooperative;
 use super::dense::dense;
 use super::division::Division;
 use super::epilogue::Epilogue;
+use super::every_other_row::{STEPS, every_other_row, first_columns};
 use super::factor::{Operand, ResultOf};
 use super::few_tiles::few_tiles;
 use super::form::Form;
@@ -207,6 +208,17 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
                 let tile = tile.fitted_beside(epilogue.is_plain());
                 let form = self.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
+                if tile.every_other_row {
+                    let (x, y, rows, columns) = exchanged(tile.turned);
+                    let [x_steps, y_steps] = tile.steps();
+                    let (x, y) = (x.with_steps(&x_steps), y.with_steps(&y_steps));
+                    let [c, first] = [self.result(), self.result()].map(|c| c.with_steps(&STEPS));
+                    let of_first = [self.size[0], first_columns::<O>(tile, self.size[1])];
+                    let first = first.with_shape(of_first).with_strides([pitch as usize, 1]);
+                    let kernel = fixed(every_other_row::<T, O, E>, form);
+                    let arguments = (x, y, c, first, rows, columns, k, data);
+                    return self.begin(case, plan, role, kernel, arguments);
+                }
                 let (x, y, rows, columns) = exchanged(tile.turned);
                 let arguments = (x, y, self.result(), rows, columns, k, data);
                 if tile.groups > 1 {

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 
 use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf, depth};
-use super::form::{Form, swizzle_of};
+use super::form::{Form, swizzle_of_results};
 use super::persistent::Persistent;
 use super::persistent_tile::PersistentTile;
 
@@ -15,7 +15,7 @@ pub fn cooperative<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<PersistentTile, E>,
     #[block([form.tile.boxes()[0], depth::<T>()], Nvmma::B128)] x: TensorMap<T>,
     #[block([form.tile.boxes()[1], depth::<T>()], Nvmma::B128)] y: TensorMap<T>,
-    #[block(form.tile.stored(), swizzle_of::<O>(form.tile.stored()[1]))] c: TensorMap<O>,
+    #[block(form.tile.stored(), swizzle_of_results::<O>(form.tile.stored()[1]))] c: TensorMap<O>,
     m: i32,
     n: i32,
     k: i32,
@@ -27,7 +27,7 @@ pub fn cooperative<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
 
 /// The product, in tiles of both warpgroups. While they store one, the next is loaded.
 #[device]
-fn multiply_cooperatively<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+pub(super) fn multiply_cooperatively<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     product: Persistent<T, O, E>,
 ) {
     let Persistent {

@@ -9,7 +9,7 @@ use tilekit::prelude::*;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth};
 use super::finished::Finished;
-use super::form::{Form, Source, block_of, swizzle_of};
+use super::form::{Form, Source, block_of, swizzle_of_results};
 use super::ring::Ring;
 use super::settled::are_settled;
 
@@ -198,6 +198,7 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                     first,
                     batch,
                     size,
+                    rows_apart: 1,
                     turned: false,
                     data,
                 };
@@ -258,7 +259,7 @@ pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     a: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.share()), form.sides[1].swizzle::<T>(form.tile.share()))]
     b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
+    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of_results::<O>(form.tile.columns))]
     c: TensorMap<O>,
     m: i32,
     n: i32,

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use super::cluster_tiles::ClusterTile;
-use super::factor::INSTRUCTION_ROWS;
+use super::every_other_row::is_between_sectors;
+use super::factor::{INSTRUCTION_ROWS, UNIT_BYTES};
 use super::instances::Instance;
 use super::need::{MOST, Need};
 use super::persistent_tile::PersistentTile;
 use super::plan::{Plan, resident};
-use super::tiles::{ALTERNATING, COOPERATIVE};
+use super::tiles::{ALTERNATING, COOPERATIVE, EVERY_OTHER_ROW};
 
 /// Tiles along one axis, at most: of more of them, listed widths waste little.
 const MOST_TILES: usize = 8;
@@ -33,13 +34,18 @@ const ALONG: [[usize; 2]; 9] = [
 
 /// Plans of the tiles that can compute a product, by what bounds them alone.
 pub(super) fn by_model(need: &Need) -> impl Iterator<Item = Plan> {
-    let plans = tiles(need.size).filter_map(|instance| Plan::by_model(instance, need));
+    let of_row = need.size[1] * need.element_bytes[1];
+    let is_between = is_between_sectors(of_row.next_multiple_of(UNIT_BYTES));
+    let of_rows = is_between.then(|| of_every_other_row(need.size));
+    let tiles = tiles(need.size).chain(of_rows.into_iter().flatten());
+    let plans = tiles.filter_map(|instance| Plan::by_model(instance, need));
     plans.filter(has_ring)
 }
 
 /// The one of a product that is displayed so.
 pub(super) fn named(name: &str, size: [usize; 3]) -> Option<Instance> {
-    tiles(size).find(|instance| instance.to_string() == name)
+    let mut tiles = tiles(size).chain(of_every_other_row(size));
+    tiles.find(|instance| instance.to_string() == name)
 }
 
 fn has_ring(plan: &Plan) -> bool {
@@ -92,19 +98,50 @@ fn of_warpgroups(
         let widths = Widths::of_warpgroups(groups, instructions).of([along_rows, columns]);
         let tiles = widths.into_iter().flat_map(move |width| {
             let tile = PersistentTile::filled([groups, instructions, width]);
-            let tile = if turned { tile.exchanged() } else { tile };
-            // Clusters of 8x1 were not timed.
-            let timed = ALONG.into_iter().filter(|[x, _]| *x < 8);
-            timed.map(move |along| tile.by_clusters(along))
+            by_any_cluster(if turned { tile.exchanged() } else { tile })
         });
-        let tiles = tiles.filter(|tile| !is_listed(*tile));
-        tiles.map(Instance::Persistent)
+        unlisted(tiles)
     })
 }
 
-fn is_listed(tile: PersistentTile) -> bool {
-    let mut listed = ALTERNATING.iter().chain(&COOPERATIVE);
-    listed.any(|listed| listed.is_as_large(tile))
+/// Those of every other row.
+fn of_every_other_row([m, n, _]: [usize; 3]) -> impl Iterator<Item = Instance> {
+    let shapes = [[1, 2], [1, 3], [2, 1], [2, 2]].into_iter();
+    let both = shapes.flat_map(|shape| [(shape, false), (shape, true)]);
+    both.flat_map(move |([groups, instructions], turned)| {
+        let m = m.div_ceil(2);
+        let [rows, columns] = if turned { [n, m] } else { [m, n] };
+        let along_rows = 2 * rows.div_ceil(groups * instructions * INSTRUCTION_ROWS);
+        let widths = Widths {
+            unit: if turned { 8 } else { 16 },
+            ..Widths::of_warpgroups(groups, instructions)
+        };
+        let widths = widths.of([along_rows, columns]).into_iter();
+        let tiles = widths.flat_map(move |width| {
+            let tile = PersistentTile::filled([groups, instructions, width]);
+            let tile = tile.of_every_other_row();
+            by_any_cluster(if turned { tile.exchanged() } else { tile })
+        });
+        unlisted(tiles)
+    })
+}
+
+/// A tile by clusters; those of 8x1 were not timed.
+fn by_any_cluster(tile: PersistentTile) -> impl Iterator<Item = PersistentTile> {
+    let timed = ALONG.into_iter().filter(|[x, _]| *x < 8);
+    timed.map(move |along| tile.by_clusters(along))
+}
+
+fn unlisted(tiles: impl Iterator<Item = PersistentTile>) -> impl Iterator<Item = Instance> {
+    let is_listed = |tile: &PersistentTile| {
+        let mut listed = ALTERNATING
+            .iter()
+            .chain(&COOPERATIVE)
+            .chain(&EVERY_OTHER_ROW);
+        listed.any(|listed| listed.is_as_large(*tile))
+    };
+    let tiles = tiles.filter(move |tile| !is_listed(tile));
+    tiles.map(Instance::Persistent)
 }
 
 /// What widths of tiles there are.

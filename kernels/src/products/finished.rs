@@ -15,6 +15,8 @@ pub(crate) struct Finished<O> {
     pub(crate) batch: Scalar<i32>,
     /// Rows and columns of the result.
     pub(crate) size: [Scalar<i32>; 2],
+    /// Rows of the result from one of the sums to the next.
+    pub(crate) rows_apart: usize,
     /// Rows of the sums are columns of the result, and so of the buffer.
     pub(crate) turned: bool,
     pub(crate) data: Data<O>,
@@ -130,8 +132,19 @@ impl<O: Numeric> Finished<O> {
         } else {
             self.first
         };
-        let i = rows_of(layout.clone(), of_rows, rows);
-        let j = columns_of(layout, of_columns + first, width);
+        let [i_apart, j_apart] = if self.turned {
+            [1, self.rows_apart]
+        } else {
+            [self.rows_apart, 1]
+        };
+        let i = match i_apart {
+            1 => rows_of(layout.clone(), of_rows, rows),
+            apart => of_rows + rows_of(layout.clone(), scalar(0), rows) * apart,
+        };
+        let j = match j_apart {
+            1 => columns_of(layout, of_columns + first, width),
+            apart => of_columns + columns_of(layout, scalar(first as i32), width) * apart,
+        };
         let (row, column) = if self.turned { (j, i) } else { (i, j) };
         Place {
             row,

@@ -143,6 +143,16 @@ pub(crate) fn swizzle_of<T: Element>(columns: usize) -> NvmmaSwizzle {
     }
 }
 
+/// The swizzle of results that TMA stores by rows of `columns` elements: none where the widest is of 32 bytes. A swizzled box is no wider than its swizzle, and memory takes boxes of 32 bytes slower than `stmatrix` stores rows without one, of which
+/// two of 8 meet in a bank then.
+pub(crate) fn swizzle_of_results<T: Element>(columns: usize) -> NvmmaSwizzle {
+    if (columns * size_of::<T>()).is_multiple_of(64) {
+        swizzle_of::<T>(columns)
+    } else {
+        Nvmma::PLAIN
+    }
+}
+
 impl Side {
     /// What a TMA load of `rows` of M or N takes.
     pub(crate) fn block<T: Element>(self, rows: usize) -> Dims {

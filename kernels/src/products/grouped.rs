@@ -9,7 +9,7 @@ use super::dense::{ManyTile, rows_of_group};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf, STAGE_BYTES, depth, unit};
 use super::finished::Finished;
-use super::form::{Form, Source, block_of, swizzle_of};
+use super::form::{Form, Source, block_of, swizzle_of_results};
 use super::instances::Instance;
 use super::need::Need;
 use super::plan::{MULTIPROCESSORS, Plan};
@@ -123,7 +123,7 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     a: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.columns), form.sides[1].swizzle::<T>(form.tile.columns))]
     b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, staged(form.tile.columns, size_of::<O>())], false), swizzle_of::<O>(staged(form.tile.columns, size_of::<O>())))]
+    #[block(block_of([form.tile.rows, staged(form.tile.columns, size_of::<O>())], false), swizzle_of_results::<O>(staged(form.tile.columns, size_of::<O>())))]
     c: TensorMap<O>,
     out: Ptr<O>,
     #[multiple_of(unit::<O>())] pitch: i32,
@@ -195,6 +195,7 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                     first: [first, column],
                     batch: group,
                     size: [end, n],
+                    rows_apart: 1,
                     turned: false,
                     data,
                 };

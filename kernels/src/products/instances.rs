@@ -14,7 +14,8 @@ use super::persistent_tile::PersistentTile;
 use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 use super::tiles::{
-    ALTERNATING, ANY, CLUSTER, COOPERATIVE, COPIED, FEW, MANY, PRECISE, PRECISE_PARTS, SPLIT, WAVE,
+    ALTERNATING, ANY, CLUSTER, COOPERATIVE, COPIED, EVERY_OTHER_ROW, FEW, MANY, PRECISE,
+    PRECISE_PARTS, SPLIT, WAVE,
 };
 
 /// A kernel of this module, by its tile.
@@ -38,7 +39,7 @@ pub enum Instance {
     PreciseParts(PreciseTile),
     /// [`copied_tiles`](super::copied_tiles::copied_tiles).
     Copied(CopiedTile),
-    /// [`alternating`](super::alternating::alternating), or [`cooperative`](super::cooperative::cooperative) of tiles of two warpgroups.
+    /// [`alternating`](super::alternating::alternating), or [`cooperative`](super::cooperative::cooperative) of tiles of two warpgroups; of every other row [`every_other_row`](super::every_other_row::every_other_row).
     Persistent(PersistentTile),
 }
 
@@ -74,6 +75,7 @@ instances! {
     PRECISE_PARTS by PreciseParts,
     ALTERNATING by Persistent,
     COOPERATIVE by Persistent,
+    EVERY_OTHER_ROW by Persistent,
 }
 
 impl Instance {
@@ -106,37 +108,39 @@ impl Instance {
     }
 
     /// Its kernel, and the fields of its tile by which instances of that kernel differ.
-    const fn fields(self) -> [usize; 9] {
+    const fn fields(self) -> [usize; 10] {
         match self {
-            Instance::Many(t) => [0, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0, 0],
-            Instance::Wave(t) => [1, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0, 0],
+            Instance::Many(t) => [0, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0, 0, 0],
+            Instance::Wave(t) => [1, t.groups, t.rows, t.columns, t.stages, t.ctas, 0, 0, 0, 0],
             Instance::Few(t) => {
                 let turned = t.turned as usize;
-                [2, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0]
+                [2, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0, 0]
             }
             Instance::Split(t) => {
                 let turned = t.turned as usize;
-                [3, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0]
+                [3, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0, 0]
             }
             Instance::Cluster(t) => {
                 let ([x, y], turned) = (t.along, t.turned as usize);
-                [4, x, y, t.parts, t.groups, t.columns, t.stages, turned, 0]
+                [
+                    4, x, y, t.parts, t.groups, t.columns, t.stages, turned, 0, 0,
+                ]
             }
             Instance::Copied(CopiedTile { tile: t, .. }) => {
                 let turned = t.turned as usize;
-                [5, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0]
+                [5, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0, 0]
             }
-            Instance::Any(t) => [6, t.groups, t.columns, 0, 0, 0, 0, 0, 0],
+            Instance::Any(t) => [6, t.groups, t.columns, 0, 0, 0, 0, 0, 0, 0],
             Instance::Precise(t) => {
                 let [turns, turned] = [t.turns as usize, t.turned as usize];
                 [
-                    7, t.groups, t.columns, t.stages, t.rests, turns, turned, 0, 0,
+                    7, t.groups, t.columns, t.stages, t.rests, turns, turned, 0, 0, 0,
                 ]
             }
             Instance::PreciseParts(t) => {
                 let [turns, turned] = [t.turns as usize, t.turned as usize];
                 [
-                    8, t.groups, t.columns, t.stages, t.rests, turns, turned, 0, 0,
+                    8, t.groups, t.columns, t.stages, t.rests, turns, turned, 0, 0, 0,
                 ]
             }
             Instance::Persistent(t) => {
@@ -151,6 +155,7 @@ impl Instance {
                     t.along[0],
                     t.along[1],
                     turned,
+                    t.every_other_row as usize,
                 ]
             }
         }
@@ -217,14 +222,16 @@ impl Instance {
             Instance::Persistent(tile) => {
                 let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
                 let [m, n, _] = need.size;
-                let size = if tile.turned { [n, m] } else { [m, n] };
+                let size = tile.divided([m, n]);
                 // No CTA of a cluster has tiles that are all outside of the matrix.
                 let is_inside =
                     |axis: usize| size[axis] > (tile.along[axis] - 1) * tile.shape()[axis];
                 let are_shared = tile.ctas() == 1 || (is_inside(0) && is_inside(1));
                 // Results of 4 bytes have no room.
                 let has_room = need.element_bytes[1] <= 2 && multiplies(tile.columns);
-                let is_able = is_along_k && are_shared && has_room && tile.is_divided();
+                let takes_rows = !tile.every_other_row || tile.takes_every_other_row(need);
+                let is_able =
+                    is_along_k && are_shared && has_room && tile.is_divided() && takes_rows;
                 is_able.then_some(self)
             }
             Instance::Copied(tile) => {
@@ -310,6 +317,9 @@ impl fmt::Display for Instance {
                     [1, 1] => {}
                     [PAIR, 1] => f.write_str(by_pairs(PAIR))?,
                     _ => write!(f, " by clusters of {x}x{y}")?,
+                }
+                if tile.every_other_row {
+                    f.write_str(", every other row")?;
                 }
                 f.write_str(exchanged(tile.turned))
             }

@@ -7,9 +7,13 @@ use super::check::View;
 use super::division::Division;
 use super::epilogue::Data;
 use super::epilogue_arguments::EpilogueArguments;
+use super::every_other_row::{STEPS, first_columns, is_between_sectors, is_sector};
 use super::form::{Form, Side};
+use super::instances::Instance;
 use super::matrix::Matrix;
 use super::need::Need;
+use super::persistent_tile::PersistentTile;
+use super::plan::Plan;
 use crate::handles::handles;
 
 /// The parameters of `dense`.
@@ -53,6 +57,14 @@ pub(super) type ClusterHandles<T, O> = handles! {
 pub(super) type PersistentHandles<T, O> = handles! {
     x y: TensorMap<T>,
     c: TensorMap<O>,
+    m n k: Scalar<i32>,
+    data: Data<O>,
+};
+
+/// The parameters of `every_other_row`.
+pub(super) type EveryOtherHandles<T, O> = handles! {
+    x y: TensorMap<T>,
+    c first: TensorMap<O>,
     m n k: Scalar<i32>,
     data: Data<O>,
 };
@@ -137,7 +149,15 @@ pub(super) type OfPersistent<'l, T, O> = handles! {
     data: &'l EpilogueArguments<'l, O>,
 };
 
-impl<T, O> Launch<'_, T, O> {
+/// The arguments of `every_other_row`.
+pub(super) type OfEveryOther<'l, T, O> = handles! {
+    x y: View<'l, T>,
+    c first: View<'l, O>,
+    m n k: i32,
+    data: &'l EpilogueArguments<'l, O>,
+};
+
+impl<T: DeviceElement, O: DeviceElement> Launch<'_, T, O> {
     pub(super) fn form<I, E>(&self, tile: I, epilogue: E) -> Form<I, E> {
         Form {
             tile,
@@ -179,6 +199,39 @@ impl<T, O> Launch<'_, T, O> {
     pub(super) fn of_persistent(&self, is_turned: bool) -> OfPersistent<'_, T, O> {
         let (x, y, c, _, _, m, n, k, data) = self.of_few(is_turned);
         (x, y, c, m, n, k, data)
+    }
+
+    /// The plan, or that of all rows where every other row of C begins elsewhere than the choice could know, which sees N and neither pitch nor address.
+    pub(super) fn fitted(&self, plan: Plan) -> Plan {
+        match plan.instance {
+            Instance::Persistent(tile) if tile.every_other_row && !self.is_between_sectors() => {
+                let tile = PersistentTile {
+                    every_other_row: false,
+                    ..tile
+                };
+                Plan::of(Instance::Persistent(tile), &self.need)
+            }
+            _ => plan,
+        }
+    }
+
+    /// Whether rows of C begin at sectors and between them in turn.
+    fn is_between_sectors(&self) -> bool {
+        let (c, place) = &self.result;
+        let [pitch, first] = [place.strides[0], place.offset].map(|count| count * size_of::<O>());
+        let address = c.source().address() + first as u64;
+        is_between_sectors(pitch) && is_sector(address)
+    }
+
+    pub(super) fn of_every_other(&self, tile: PersistentTile) -> OfEveryOther<'_, T, O> {
+        let (x, y, c, m, n, k, data) = self.of_persistent(tile.turned);
+        let (rows, [x_steps, y_steps]) = (self.need.size[0], tile.steps());
+        let columns = first_columns::<O>(tile, self.need.size[1]);
+        let first = c.clone().with_shape([rows, columns]);
+        let first = first.with_strides([self.result.1.strides[0], 1]);
+        let [c, first] = [c.clone(), first].map(|c| c.with_steps(&STEPS));
+        let [x, y] = [(x, x_steps), (y, y_steps)].map(|(x, steps)| x.clone().with_steps(&steps));
+        (x, y, c, first, m, n, k, data)
     }
 
     /// With the workspace of parts and their counts.

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use super::dense::{ManyTile, multiply_tiles};
 use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf, depth, unit};
-use super::form::{Form, swizzle_of};
+use super::form::{Form, swizzle_of_results};
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` in tiles of `[GROUPS * ROWS, BN]`: each of `GROUPS` consumer warpgroups multiplies `ROWS` rows of it. N is a multiple of 16 bytes:
 /// TMA stores write whole units of as many, and what lies beside C is not theirs.
@@ -32,7 +32,7 @@ pub fn many_tiles<
 >(
     #[block([GROUPS * ROWS, depth::<T>()], Nvmma::B128)] a: TensorMap<T>,
     #[block([BN, depth::<T>()], Nvmma::B128)] b: TensorMap<T>,
-    #[block([ROWS, BN], swizzle_of::<T>(BN))] c: TensorMap<T>,
+    #[block([ROWS, BN], swizzle_of_results::<T>(BN))] c: TensorMap<T>,
     m: i32,
     n: i32,
     k: i32,

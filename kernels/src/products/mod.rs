@@ -2,7 +2,7 @@
 //!
 //! [`Products`] is what a program calls: it checks matrices of any strides, has [`Dispatch`] choose an instance and its grid by what was measured or by a model of its
 //! time, and launches it. Below it are the kernels, which compute `C[M, N] = A[M, K] · B[N, K]ᵀ` of the element types of [`Operand`]: [`dense`] has a persistent one for
-//! results of many tiles ([`many_tiles`] is what is exported of it), [`alternating`] one whose warpgroups have a tile each and take turns, and [`cooperative`] one whose warpgroups share tiles of any width, both alone or in clusters that share both operands, [`one_wave`] one for those that fill the GPU about once, [`few_tiles`] one whose clusters share the steps along K of a tile, [`split_k`] one whose programs share them through memory, [`any_rows`] one for rows that begin anywhere, [`copied_tiles`] one for few such rows where they begin between pairs of elements, [`precise`] one for f32 by three products of tf32 and [`precise_parts`] the same whose programs share steps along K, and [`cluster_tiles`] one whose clusters share both operands. CTAs of a cluster of three of them multicast the columns that their tiles share. What each is compiled for is a value, a [`form::Form`]; what
+//! results of many tiles ([`many_tiles`] is what is exported of it), [`alternating`] one whose warpgroups have a tile each and take turns, and [`cooperative`] one whose warpgroups share tiles of any width, both alone or in clusters that share both operands, [`every_other_row`] the same of even and of odd rows, for results that begin between sectors, [`one_wave`] one for those that fill the GPU about once, [`few_tiles`] one whose clusters share the steps along K of a tile, [`split_k`] one whose programs share them through memory, [`any_rows`] one for rows that begin anywhere, [`copied_tiles`] one for few such rows where they begin between pairs of elements, [`precise`] one for f32 by three products of tf32 and [`precise_parts`] the same whose programs share steps along K, and [`cluster_tiles`] one whose clusters share both operands. CTAs of a cluster of three of them multicast the columns that their tiles share. What each is compiled for is a value, a [`form::Form`]; what
 //! happens to sums is an [`epilogue`], data or a closure of the author's. [`block_scaled`] multiplies 8-bit floats with scales for blocks, [`weight_only`] weights of 4 bits, [`sparse`] a 2:4 sparse matrix.
 
 pub mod alternating;
@@ -39,6 +39,7 @@ mod epilogue_arguments;
 mod epilogue_cases;
 mod error;
 mod even_tiles;
+pub mod every_other_row;
 pub(crate) mod factor;
 pub mod few_tiles;
 pub(crate) mod finished;

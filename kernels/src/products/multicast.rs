@@ -55,11 +55,11 @@ impl Share {
     }
 }
 
-/// Loads the rows of a tile from `first` on, in boxes, or this CTA's share of them for all that have them. Where a box would lie behind the `end` of the matrix another is loaded, which others wait for.
+/// Loads the rows of a tile from `first` on, so many `apart`, in boxes, or this CTA's share of them for all that have them. Where a box would lie behind the `end` of the matrix another is loaded, which others wait for.
 #[track_caller]
 pub(super) fn load_boxes<T: Operand>(
     (map, tile): (TensorMap<T>, Smem<T>),
-    share: Option<Share>,
+    (share, apart): (Option<Share>, usize),
     [first, step]: [Scalar<i32>; 2],
     end: Scalar<i32>,
     full: Mbarrier,
@@ -69,14 +69,14 @@ pub(super) fn load_boxes<T: Operand>(
     let boxes = tile.reinterpret::<T>([count, rows, depth::<T>()], map.layout());
     let Some(Share { ctas, rank, mask }) = share else {
         for number in 0..count {
-            let row = inside(first + number * rows, rows, end);
+            let row = inside(first + number * (apart * rows), rows, end);
             map.load([row, along_k], boxes.index(number), full);
         }
         return;
     };
     for number in 0..count / ctas {
         let number = rank * (count / ctas) + number;
-        let row = inside(first + number * rows, rows, end);
+        let row = inside(first + number * (apart * rows), rows, end);
         let to_all = map.copy().multicast(mask);
         to_all.load([row, along_k], boxes.index(number), full);
     }

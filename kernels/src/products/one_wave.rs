@@ -7,7 +7,7 @@ use super::dense::ManyTile;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf};
 use super::finished::Finished;
-use super::form::{Form, Source, block_of, steps_of_tile, swizzle_of};
+use super::form::{Form, Source, block_of, steps_of_tile, swizzle_of_results};
 use super::ring::{Ring, overlapped};
 use super::settled::{are_settled, load_steps};
 
@@ -21,7 +21,7 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     a: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.share()), form.sides[1].swizzle::<T>(form.tile.share()))]
     b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of::<O>(form.tile.columns))]
+    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of_results::<O>(form.tile.columns))]
     c: TensorMap<O>,
     m: i32,
     n: i32,
@@ -90,6 +90,7 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             first,
             batch,
             size: [m, n],
+            rows_apart: 1,
             turned: false,
             data,
         };

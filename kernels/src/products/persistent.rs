@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 
 use super::dense::rows_of_group;
 use super::epilogue::{Data, Epilogue};
-use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth};
+use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::finished::Finished;
 use super::form::Form;
 use super::multicast::{Share, load_boxes, ranks};
@@ -24,6 +24,8 @@ const REGISTERS: [u32; 2] = [232, 40];
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     tile: PersistentTile,
+    /// Columns of C that 16 bytes hold.
+    unit: usize,
     order: GroupedRows,
     first: Scalar<i32>,
     /// Programs, or clusters, and so how far its tiles are apart.
@@ -33,9 +35,15 @@ pub(super) struct Own {
 
 impl Own {
     #[device]
-    fn new(tile: PersistentTile, size: [Scalar<i32>; 2]) -> Self {
+    fn new((tile, unit): (PersistentTile, usize), size: [Scalar<i32>; 2]) -> Self {
         let ([rows, columns], [along_rows, along_columns]) = (tile.shape(), tile.along);
         let of_cluster = [along_rows * rows, along_columns * columns];
+        let [m, n] = size;
+        let size = match (tile.every_other_row, tile.turned) {
+            (false, _) => [m, n],
+            (true, false) => [cdiv(m, 2), n],
+            (true, true) => [m, cdiv(n, 2)],
+        };
         let order = GroupedRows::new(size, of_cluster, rows_of_group(of_cluster));
         let (first, by) = if tile.ctas() > 1 {
             (cluster_id(0), num_clusters(0))
@@ -44,10 +52,11 @@ impl Own {
         };
         Own {
             tile,
+            unit,
             order,
             first,
             by,
-            all: order.count(),
+            all: order.count() * tile.rows_apart(),
         }
     }
 
@@ -68,12 +77,32 @@ impl Own {
     /// Row and column where a tile begins.
     #[device]
     pub(super) fn place(self, number: Scalar<i32>) -> [Scalar<i32>; 2] {
-        let ([rows, columns], [row, column]) = (self.tile.shape(), self.order.place(number));
+        let [rows, columns] = self.tile.shape();
+        if self.tile.every_other_row {
+            // Those of even and of odd rows take turns, so that rows of C that follow each other leave at about the same time.
+            let is_odd = number % 2;
+            let [row, column] = self.place_in_order(number / 2);
+            let in_front = |first: Scalar<i32>| maximum(first - is_odd * self.unit, 0);
+            if self.tile.turned {
+                [in_front(row * rows), column * (2 * columns) + is_odd]
+            } else {
+                [row * (2 * rows) + is_odd, in_front(column * columns)]
+            }
+        } else {
+            let [row, column] = self.place_in_order(number);
+            [row * rows, column * columns]
+        }
+    }
+
+    /// Row and column of a tile among those of as many rows.
+    #[device]
+    fn place_in_order(self, number: Scalar<i32>) -> [Scalar<i32>; 2] {
+        let [row, column] = self.order.place(number);
         let [along_rows, along_columns] = self.tile.along;
         let [of_row, of_column] = ranks(self.tile.along);
         let row = of_row.map_or(row, |rank| row * along_rows + rank);
         let column = of_column.map_or(column, |rank| column * along_columns + rank);
-        [row * rows, column * columns]
+        [row, column]
     }
 }
 
@@ -87,6 +116,8 @@ pub(super) struct Persistent<T: Operand, O, E> {
     data: Data<O>,
     pub(super) pipeline: Pipeline<(Smem<T>, Smem<T>)>,
     epilogue: EpilogueStore<O>,
+    /// The map by which the first tiles of odd rows are stored, which ends where the next tiles begin.
+    first: Option<TensorMap<O>>,
     pub(super) own: Own,
     pub(super) steps: Scalar<i32>,
 }
@@ -122,8 +153,17 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
             data,
             pipeline,
             epilogue: EpilogueStore::alloc(c, parts),
-            own: Own::new(tile, [m, n]),
+            first: None,
+            own: Own::new((tile, unit::<O>()), [m, n]),
             steps: steps_along(k, depth::<T>()),
+        }
+    }
+
+    /// The same of tiles of every other row.
+    pub(super) fn with_first(self, first: TensorMap<O>) -> Self {
+        Persistent {
+            first: Some(first),
+            ..self
         }
     }
 
@@ -206,6 +246,7 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
                 first: tile.place([group, number], place),
                 batch: scalar(0),
                 size: if tile.turned { [n, m] } else { [m, n] },
+                rows_apart: tile.rows_apart(),
                 turned: tile.turned,
                 data: self.data,
             };
@@ -230,10 +271,21 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
         let mut turn = epilogue.start();
         for number in self.own.of_group(group) {
             let place = self.own.place(number);
+            let is_first = tile.is_first_of_odd(place);
             let parity = turn.parity();
             for number in 0..tile.instructions {
                 let (at, to) = (epilogue.turn(parity), tile.place([group, number], place));
-                turn = epilogue.store(tile.part([group, number]), at, c, to);
+                let part = tile.part([group, number]);
+                turn = match self.first {
+                    None => epilogue.store(part, at, c, to),
+                    Some(first) => epilogue.store_by(part, at, |buffer| {
+                        if is_first {
+                            first.store(to, buffer);
+                        } else {
+                            c.store(to, buffer);
+                        }
+                    }),
+                };
             }
         }
     }
@@ -246,15 +298,22 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
         if !are_settled(self.form.sides) {
             launch_wait();
         }
-        let [of_row, of_column] = Share::of_operands(tile.along);
+        let (shares, apart) = (Share::of_operands(tile.along), tile.loads_apart());
         let mut at = pipeline.start();
         for number in self.own.of_program() {
             let [row, column] = self.own.place(number);
             for step in range(0, self.steps) {
                 let stage = pipeline.producer_acquire(at);
                 let (of_x, of_y) = stage.tiles;
-                load_boxes((x, of_x), of_row, [row, step], m, stage.full);
-                load_boxes((y, of_y), of_column, [column, step], n, stage.full);
+                let ([of_row, of_column], [x_apart, y_apart]) = (shares, apart);
+                load_boxes((x, of_x), (of_row, x_apart), [row, step], m, stage.full);
+                load_boxes(
+                    (y, of_y),
+                    (of_column, y_apart),
+                    [column, step],
+                    n,
+                    stage.full,
+                );
                 at = pipeline.commit(stage).advance();
             }
         }

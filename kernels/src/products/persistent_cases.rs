@@ -77,6 +77,10 @@ fn product_persistent_finished(case: &mut Case) -> CaseResult {
         has_source: true,
         activation: Activation::Gelu,
     };
+    finished(case, epilogue)
+}
+
+fn finished(case: &mut Case, epilogue: Standard) -> CaseResult {
     let product = Product::<bf16, bf16>::new(case, Lies::ALONG_K);
     let instance = INSTANCES[case.size("instance") - 1];
     let plan = Plan::able(instance, &product.need()).expect("tiles of a case take its operands");
@@ -106,4 +110,52 @@ fn product_cooperative_bf16(case: &mut Case) -> CaseResult {
 #[case(sizes(m = [600], n = [330], k = [712], instance = [persistent(PersistentTile::cooperative([2, 112, 4, 2]).exchanged().by_clusters([1, 4]))]))]
 fn product_cooperative_e4m3(case: &mut Case) -> CaseResult {
     product::<E4m3, bf16>(case)
+}
+
+/// An odd and an even number of rows, one and several tiles of columns, less than a tile of them, rings that wrap, tiles of one step and several a program, pairs and clusters along columns, rows of C that are no whole units.
+#[case(sizes(
+    m = [300, 1001, 130, 1, 700, 600, 515, 301, 1000, 1],
+    n = [264, 1032, 88, 8, 408, 1010, 696, 392, 696, 8],
+    k = [328, 72, 136, 72, 392, 136, 200, 328, 136, 72],
+    instance = [
+        persistent(PersistentTile::of([2, 128, 6, 2]).of_every_other_row()),
+        persistent(PersistentTile::of([2, 128, 6, 2]).by_pairs().of_every_other_row()),
+        persistent(PersistentTile::of([2, 192, 4, 2]).of_every_other_row()),
+        persistent(PersistentTile::cooperative([1, 256, 4, 1]).of_every_other_row()),
+        persistent(PersistentTile::cooperative([1, 192, 5, 1]).of_every_other_row()),
+        persistent(PersistentTile::of([2, 192, 4, 2]).by_pairs().of_every_other_row()),
+        persistent(PersistentTile::of([2, 128, 6, 2]).of_every_other_row()),
+        persistent(PersistentTile::of([2, 128, 6, 2]).exchanged().of_every_other_row()),
+        persistent(PersistentTile::of([3, 112, 5, 2]).exchanged().by_clusters([2, 4]).of_every_other_row()),
+        persistent(PersistentTile::of([2, 128, 6, 2]).exchanged().of_every_other_row())
+    ]
+))]
+fn product_of_every_other_row_bf16(case: &mut Case) -> CaseResult {
+    product::<bf16, bf16>(case)
+}
+
+#[case(sizes(m = [301], n = [408], k = [328], instance = [persistent(PersistentTile::of([2, 128, 6, 2]).of_every_other_row())]))]
+fn product_of_every_other_row_e4m3(case: &mut Case) -> CaseResult {
+    product::<E4m3, bf16>(case)
+}
+
+/// All that an epilogue may add.
+#[case(sizes(
+    m = [401, 300, 300],
+    n = [392, 264, 600],
+    k = [136, 200, 136],
+    instance = [
+        persistent(PersistentTile::of([2, 128, 6, 2]).of_every_other_row()),
+        persistent(PersistentTile::cooperative([1, 192, 5, 1]).of_every_other_row()),
+        persistent(PersistentTile::of([2, 128, 6, 2]).exchanged().of_every_other_row())
+    ]
+))]
+fn product_of_every_other_row_finished(case: &mut Case) -> CaseResult {
+    let epilogue = Standard {
+        scales: [Scales::Each, Scales::Each],
+        bias: Some(Axis::Columns),
+        has_source: true,
+        activation: Activation::Gelu,
+    };
+    finished(case, epilogue)
 }

@@ -32,6 +32,8 @@ pub struct PersistentTile {
     pub along: [usize; 2],
     /// A and B are exchanged: rows of the tile are columns of C.
     pub turned: bool,
+    /// Those of a tile are every other row of C: the kernel is [`every_other_row`](super::every_other_row::every_other_row).
+    pub every_other_row: bool,
 }
 
 impl PersistentTile {
@@ -45,6 +47,7 @@ impl PersistentTile {
             buffers,
             along: [1; 2],
             turned: false,
+            every_other_row: false,
         }
     }
 
@@ -81,6 +84,15 @@ impl PersistentTile {
         }
     }
 
+    /// The same of every other row of C.
+    #[must_use]
+    pub const fn of_every_other_row(self) -> Self {
+        PersistentTile {
+            every_other_row: true,
+            ..self
+        }
+    }
+
     /// The same for each CTA of pairs that share columns.
     #[must_use]
     pub const fn by_pairs(self) -> Self {
@@ -102,6 +114,7 @@ impl PersistentTile {
         let columns = BESIDE_EPILOGUE / instructions;
         PersistentTile {
             along: self.along,
+            every_other_row: self.every_other_row,
             ..PersistentTile::filled([self.groups, instructions, columns]).exchanged()
         }
     }
@@ -136,14 +149,25 @@ impl PersistentTile {
         ]
     }
 
+    /// Rows of C from one that a tile has to the next, and so how many tiles there are of as many rows.
+    pub(super) const fn rows_apart(self) -> usize {
+        if self.every_other_row { 2 } else { 1 }
+    }
+
+    /// Rows and columns that tiles divide, of results of M by N: of each of the tiles of as many rows.
+    pub(super) fn divided(self, [m, n]: [usize; 2]) -> [usize; 2] {
+        let m = m.div_ceil(self.rows_apart());
+        if self.turned { [n, m] } else { [m, n] }
+    }
+
     /// Tiles of results of M by N, those of a cluster one by one.
-    pub(super) fn count(self, [m, n]: [usize; 2]) -> usize {
-        let size = if self.turned { [n, m] } else { [m, n] };
+    pub(super) fn count(self, size: [usize; 2]) -> usize {
+        let size = self.divided(size);
         let tiles = |axis: usize| {
             let tiles = size[axis].div_ceil(self.shape()[axis]);
             tiles.next_multiple_of(self.along[axis])
         };
-        tiles(0) * tiles(1)
+        self.rows_apart() * tiles(0) * tiles(1)
     }
 
     /// CTAs that share what a CTA reads of each operand.
@@ -202,11 +226,11 @@ impl PersistentTile {
         [group, number]: [usize; 2],
         [row, column]: [Scalar<i32>; 2],
     ) -> [Scalar<i32>; 2] {
-        let row = row + (self.rows(group).start + number * INSTRUCTION_ROWS);
+        let first = self.rows(group).start + number * INSTRUCTION_ROWS;
         if self.turned {
-            [column, row]
+            [column, row + first]
         } else {
-            [row, column]
+            [row + first * self.rows_apart(), column]
         }
     }
 }
@@ -225,7 +249,12 @@ impl fmt::Display for PersistentTile {
         if self.ctas() > 1 {
             write!(f, "+{x}x{y}_ctas")?;
         }
-        f.write_str(if self.turned { "+turned" } else { "" })
+        f.write_str(if self.turned { "+turned" } else { "" })?;
+        f.write_str(if self.every_other_row {
+            "+every_other_row"
+        } else {
+            ""
+        })
     }
 }
 

@@ -90,6 +90,33 @@ pub(super) const COOPERATIVE: [PersistentTile; 10] = [
         .by_clusters([1, 2]),
 ];
 
+/// Tiles of `every_other_row`: those that were the fastest at most of 400 sizes on an H200 (`bench/results/products/memory.md`).
+pub(super) const EVERY_OTHER_ROW: [PersistentTile; 10] = [
+    PersistentTile::of([2, 128, 6, 2]).of_every_other_row(),
+    PersistentTile::of([2, 128, 6, 2])
+        .by_pairs()
+        .of_every_other_row(),
+    PersistentTile::of([2, 128, 6, 2])
+        .exchanged()
+        .of_every_other_row(),
+    PersistentTile::of([2, 160, 5, 1])
+        .by_clusters([4, 2])
+        .of_every_other_row(),
+    PersistentTile::of([2, 192, 4, 2]).of_every_other_row(),
+    PersistentTile::of([2, 192, 4, 2])
+        .by_pairs()
+        .of_every_other_row(),
+    PersistentTile::of([2, 192, 4, 2])
+        .by_clusters([2, 4])
+        .of_every_other_row(),
+    PersistentTile::of([3, 112, 5, 2])
+        .exchanged()
+        .by_clusters([2, 4])
+        .of_every_other_row(),
+    PersistentTile::cooperative([1, 192, 5, 1]).of_every_other_row(),
+    PersistentTile::cooperative([1, 256, 4, 1]).of_every_other_row(),
+];
+
 /// Tiles of `one_wave`: warpgroups of 64 rows, columns, stages. 64x96 is for few rows by some 12000 columns.
 pub(super) const WAVE: [ManyTile; 25] = [
     wave([1, 64, 14]),

@@ -45,27 +45,34 @@ fn step_of([rows, columns]: [usize; 2]) -> f64 {
 enum Stores {
     /// By TMA, of tiles of so many columns, in boxes as wide as the swizzle.
     Bulk(usize),
+    /// The same in boxes that begin at units of 32 bytes wherever rows begin.
+    Whole(usize),
     /// By threads.
     Direct,
 }
 
-/// Bytes of all matrices, of which those of results count for how much longer memory takes them: in rows that begin between units of 32 bytes, and in boxes that are narrower than a line.
+/// Bytes of all matrices, of which those of results count for how much longer memory takes them: in boxes whose rows begin between units of 32 bytes, most of those as wide as a swizzle, and in boxes that are narrower than a line.
 fn moved_bytes(stores: Stores, need: &Need) -> f64 {
     let ([m, n, _], element) = (need.size, need.element_bytes[1]);
     let results = (m * n * element * need.batches) as f64;
-    let pitch = (n * element).next_multiple_of(UNIT_BYTES);
-    let of_rows = match stores {
-        _ if pitch.is_multiple_of(32) => 1.0,
-        Stores::Bulk(_) => 1.914,
+    let begin_at_sectors = (n * element)
+        .next_multiple_of(UNIT_BYTES)
+        .is_multiple_of(32);
+    let unit_of = |columns: usize| columns * element % STAGE_BYTES;
+    let of_results = match stores {
+        Stores::Direct if begin_at_sectors => 1.0,
         Stores::Direct => 2.363,
+        Stores::Whole(columns) | Stores::Bulk(columns) if unit_of(columns) == 64 => 1.081,
+        _ => 1.0,
     };
-    let of_boxes = match stores {
-        Stores::Bulk(columns) if (columns * element).is_multiple_of(STAGE_BYTES) => 1.0,
-        Stores::Bulk(columns) if (columns * element).is_multiple_of(64) => 1.081,
-        Stores::Bulk(_) => 1.448,
-        Stores::Direct => 1.0,
+    let of_rows = match stores {
+        Stores::Bulk(columns) if !begin_at_sectors => match unit_of(columns) {
+            0 | 64 => 1.914,
+            _ => 1.5,
+        },
+        _ => 1.0,
     };
-    need.bytes() + (of_rows * of_boxes - 1.0) * results
+    need.bytes() + (of_results * of_rows - 1.0) * results
 }
 
 /// Bytes that DRAM gives in a microsecond in the mean of single launches and those back to back: of an H200, which has records of its own. An H100 gives 2.9e6 at most, to all plans alike.
@@ -225,7 +232,12 @@ pub(super) fn persistent_microseconds(
     let cycles = 6840.0 + waves as f64 * of_tile + end;
     let share = steps * step / of_tile * programs as f64 / MULTIPROCESSORS as f64;
     let l2_bytes = tiles as f64 * steps * stage;
-    let bytes = moved_bytes(Stores::Bulk(tile.stored()[1]), need);
+    let stores = if tile.every_other_row {
+        Stores::Whole
+    } else {
+        Stores::Bulk
+    };
+    let bytes = moved_bytes(stores(tile.stored()[1]), need);
     let of_l2 = (repeated(ctas, need) * l2_bytes, L2_OF_TURNS);
     let memory = memory_microseconds(bytes, of_l2, need) + 1.78;
     let alone = (cycles / clock(share)).max(memory);
@@ -237,11 +249,9 @@ pub(super) fn persistent_microseconds(
         1.0
     };
     let time = of_stages * time;
-    let size = if tile.turned { [n, m] } else { [m, n] };
-    together(
-        time,
-        rows_outside(size, (shape, ctas), need) / FILLED_BY_MANY,
-    )
+    let outside = rows_outside(tile.divided([m, n]), (shape, ctas), need);
+    let outside = tile.rows_apart() as f64 * outside;
+    together(time, outside / FILLED_BY_MANY)
 }
 
 pub(super) fn wave_microseconds(

@@ -6,7 +6,7 @@ use super::super::need::Need;
 use super::super::plan::{Plan, resident, step_cycles};
 
 /// How many inputs there are.
-pub(super) const COUNT: usize = KERNELS + 43;
+pub(super) const COUNT: usize = KERNELS + 44;
 
 /// Kernels that were fitted.
 const KERNELS: usize = 9;
@@ -32,6 +32,7 @@ struct Tile {
     /// CTAs that share columns, of kernels with pairs.
     paired: usize,
     turned: bool,
+    every_other_row: bool,
     /// Elements of which lines begin at multiples.
     units: [usize; 3],
     /// CTAs that are resident at a time.
@@ -48,6 +49,7 @@ impl Tile {
             parts: 1,
             paired: 1,
             turned: false,
+            every_other_row: false,
             units: [8; 3],
             resident: MULTIPROCESSORS,
         }
@@ -87,6 +89,7 @@ impl Tile {
             Instance::Persistent(tile) => Tile {
                 along: tile.along,
                 turned: tile.turned,
+                every_other_row: tile.every_other_row,
                 resident: resident(tile.ctas()),
                 ..Tile::new(
                     if tile.groups == 1 { 5 } else { 8 },
@@ -136,7 +139,7 @@ fn rest(extent: usize, block: usize) -> f64 {
     (extent % block) as f64 / block as f64
 }
 
-fn of_tile(tile: &Tile) -> [f64; 15] {
+fn of_tile(tile: &Tile) -> [f64; 16] {
     let [rows, columns] = tile.shape;
     let [a, b, c] = tile.units.map(ln);
     [
@@ -155,6 +158,7 @@ fn of_tile(tile: &Tile) -> [f64; 15] {
         c,
         f64::from(u8::from(tile.along != [1; 2])),
         f64::from(u8::from(tile.parts > 1)),
+        f64::from(u8::from(tile.every_other_row)),
     ]
 }
 
@@ -168,6 +172,11 @@ fn stage_bytes(tile: &Tile) -> f64 {
 /// Rows and columns of a product as tiles divide them.
 fn divided(tile: &Tile, need: &Need) -> [usize; 2] {
     let [m, n, _] = need.size;
+    let m = if tile.every_other_row {
+        m.div_ceil(2)
+    } else {
+        m
+    };
     if tile.turned { [n, m] } else { [m, n] }
 }
 

@@ -120,6 +120,7 @@ pub fn sparse_product<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
                     first: first_of(number, group),
                     batch: scalar(0),
                     size: if form.turned { [n, m] } else { [m, n] },
+                    rows_apart: 1,
                     turned: form.turned,
                     data,
                 };

@@ -111,6 +111,7 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
                     first: [column * columns, (row * groups + group) * STRIP],
                     batch: scalar(0),
                     size: [m, n],
+                    rows_apart: 1,
                     turned: true,
                     data,
                 };
