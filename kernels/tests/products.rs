@@ -11,6 +11,7 @@ use tilekit::prelude::*;
 use tilekit_kernels::products::alternating::PersistentTile;
 use tilekit_kernels::products::instances::{INSTANCES, Instance};
 use tilekit_kernels::products::need::Need;
+use tilekit_kernels::products::split_k::SplitTile;
 use tilekit_kernels::products::{Axis, CallPlan, Dispatch, Operand, Options, Products, ResultOf};
 
 /// An element of a test's matrices.
@@ -712,4 +713,38 @@ fn a_new_result_that_is_too_large_names_the_argument() {
         found.err().unwrap().to_string(),
         "product: `c`: found 72057594037927936 elements with their gaps; expected at most 2147483647: indices have 32 bits"
     );
+}
+
+/// Chunks of sums that fill no pair of them, and as many as there are.
+#[test]
+fn parts_along_k_have_tiles_of_any_width() {
+    let device = Device::emulator();
+    for (groups, columns, turned) in [
+        (1, 192, false),
+        (1, 256, false),
+        (2, 192, false),
+        (1, 80, true),
+        (1, 240, true),
+        (2, 96, true),
+        (2, 208, true),
+    ] {
+        let tile = SplitTile::filled([groups, columns]);
+        let tile = if turned { tile.exchanged() } else { tile };
+        for tile in [tile, tile.by_pairs()] {
+            let extents = [groups * 64 * tile.ctas - 24, columns + 8];
+            let [m, n] = if turned {
+                [extents[1], extents[0]]
+            } else {
+                extents
+            };
+            let (instance, size) = (Instance::Split(tile), [m, n, 1000]);
+            let mut dispatch = Dispatch::default();
+            dispatch.set(&Need::of_16_bits(size), instance);
+            let chosen = dispatch.choose(&Need::of_16_bits(size)).unwrap();
+            assert_eq!(chosen.plan.instance, instance);
+            let products = Products::with_dispatch(&device, dispatch);
+            let lies = [Lies::Rows, Lies::Columns, Lies::Rows];
+            check::<f16>(&products, &device, size, lies);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Tiles of clusters and of warpgroups in turns that no list has, as wide as a matrix divides into them without waste: 280 rows are two tiles of 144, and none of the list is between 112 and 160. The list has what gains most over many
+//! Tiles of clusters, of warpgroups in turns and in parts along K that no list has, as wide as a matrix divides into them without waste: 280 rows are two tiles of 144, and none of the list is between 112 and 160. The list has what gains most over many
 //! products; for one in fifteen a width of its own is 5 % faster by the model, for one in forty 8 %.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,8 @@ use super::instances::Instance;
 use super::need::{MOST, Need};
 use super::persistent_tile::PersistentTile;
 use super::plan::{Plan, resident};
-use super::tiles::{ALTERNATING, COOPERATIVE, EVERY_OTHER_ROW};
+use super::split_k::SplitTile;
+use super::tiles::{ALTERNATING, COOPERATIVE, EVERY_OTHER_ROW, SPLIT};
 
 /// Tiles along one axis, at most: of more of them, listed widths waste little.
 const MOST_TILES: usize = 8;
@@ -53,6 +54,7 @@ fn has_ring(plan: &Plan) -> bool {
         Instance::Cluster(tile) => tile.stages >= LEAST_STAGES,
         // Cooperative ones of three, as 256x184 has, are among the fastest that were timed.
         Instance::Persistent(tile) => tile.stages + tile.groups > LEAST_STAGES,
+        Instance::Split(tile) => tile.stages >= LEAST_STAGES,
         _ => false,
     }
 }
@@ -63,6 +65,7 @@ fn tiles([m, n, _]: [usize; 3]) -> impl Iterator<Item = Instance> {
         let size = if turned { [n, m] } else { [m, n] };
         let persistent = [1, 2].into_iter();
         of_clusters(size, turned)
+            .chain(in_parts(size, turned))
             .chain(persistent.flat_map(move |groups| of_warpgroups(groups, size, turned)))
     })
 }
@@ -83,6 +86,23 @@ fn of_clusters([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item 
             };
             ALONG.into_iter().filter(fits).map(tile)
         })
+    })
+}
+
+/// Those whose CTAs divide the steps along K through memory.
+fn in_parts([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item = Instance> {
+    (1..=2).flat_map(move |groups| {
+        let along_rows = rows.div_ceil(groups * INSTRUCTION_ROWS);
+        let widths = Widths::in_parts(turned).of([along_rows, columns]);
+        let widths = widths.into_iter();
+        let tiles = widths.flat_map(move |width| {
+            let tile = SplitTile::filled([groups, width]);
+            let tile = if turned { tile.exchanged() } else { tile };
+            [tile, tile.by_pairs()]
+        });
+        let is_listed = |tile: &SplitTile| SPLIT.contains(tile);
+        let tiles = tiles.filter(move |tile| !is_listed(tile));
+        tiles.map(Instance::Split)
     })
 }
 
@@ -165,6 +185,16 @@ impl Widths {
             unit: 16,
             waves: 4,
             ctas: [1, 8].map(resident),
+        }
+    }
+
+    /// Of those that fill less than a wave, whose sums are added so many columns at a time.
+    fn in_parts(turned: bool) -> Widths {
+        Widths {
+            range: 64..=256,
+            unit: if turned { 16 } else { 64 },
+            waves: 0,
+            ctas: [1; 2],
         }
     }
 

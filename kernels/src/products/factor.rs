@@ -12,6 +12,9 @@ pub(crate) const INSTRUCTION_ROWS: usize = 64;
 /// Bytes of K in a stage: the widest row that is swizzled.
 pub(crate) const STAGE_BYTES: usize = 128;
 
+/// Bytes that the mbarriers of a kernel take at most.
+pub(crate) const MBARRIER_BYTES: usize = 1024;
+
 /// Rows of 128 bytes after which a swizzle of 128 bytes repeats: boxes have multiples of it.
 pub(crate) const SWIZZLED_ROWS: usize = 8;
 

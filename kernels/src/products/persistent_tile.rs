@@ -6,11 +6,8 @@ use tilekit::prelude::*;
 use tilekit::target::SM_90A;
 
 use super::dense::PAIR;
-use super::factor::{INSTRUCTION_ROWS, STAGE_BYTES, SWIZZLED_ROWS};
+use super::factor::{INSTRUCTION_ROWS, MBARRIER_BYTES, STAGE_BYTES, SWIZZLED_ROWS};
 use super::persistent::GROUPS;
-
-/// Bytes that mbarriers take at most.
-const MBARRIER_BYTES: usize = 1024;
 
 /// Sums of a thread, in columns of one instruction, beside which an epilogue has the registers for the addresses of C's rows that it reads of an exchanged result.
 const BESIDE_EPILOGUE: usize = 192;

@@ -7,15 +7,18 @@
 use std::fmt;
 
 use tilekit::prelude::*;
+use tilekit::target::SM_90A;
 
 use super::dense::{PAIR, rows_of_group, write_ctas};
 use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
-use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
+use super::factor::{
+    INSTRUCTION_ROWS, MBARRIER_BYTES, Operand, ResultOf, STAGE_BYTES, depth, unit,
+};
 use super::form::{Form, Source};
 use super::raster;
 use super::ring::Ring;
-use super::split_workspace::{Exchange, MOST_PARTS};
+use super::split_workspace::{ADDED, Exchange, MOST_PARTS};
 
 /// A tile of [`split_k`]: `[groups * 64, columns]`, one of `ctas` of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +45,14 @@ impl SplitTile {
             ctas: 1,
             turned: false,
         }
+    }
+
+    /// Of warpgroups and columns, with as many stages as there is room for beside what each warpgroup adds at a time, whose layout is converted in shared memory.
+    pub fn filled([groups, columns]: [usize; 2]) -> Self {
+        let converted = groups * ADDED * size_of::<f32>();
+        let room = SM_90A.cta.shared_bytes as usize - MBARRIER_BYTES - converted;
+        let stage = (groups * INSTRUCTION_ROWS + columns) * STAGE_BYTES;
+        SplitTile::of([groups, columns, room / stage])
     }
 
     /// The same of A and B exchanged.

@@ -9,7 +9,7 @@ use super::split_k::SplitTile;
 pub(super) const MOST_PARTS: usize = 16;
 
 /// Elements of sums that a warpgroup adds at a time: 32 bytes of each part a thread.
-const ADDED: usize = 1024;
+pub(super) const ADDED: usize = 1024;
 
 /// Rows and columns of them: 128 bytes of a row of C in 16 bits, whichever way the tile lies.
 const ADDED_SHAPE: [usize; 2] = [16, 64];
