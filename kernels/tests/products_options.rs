@@ -6,7 +6,10 @@
 )]
 
 use tilekit::prelude::*;
+use tilekit_kernels::products::alternating::PersistentTile;
 use tilekit_kernels::products::dispatch::Dispatch;
+use tilekit_kernels::products::instances::Instance;
+use tilekit_kernels::products::need::Need;
 use tilekit_kernels::products::{Activation, Axis, Options, Place, Products};
 
 /// Small whole numbers.
@@ -540,6 +543,38 @@ fn what_lies_beside_the_result_is_kept_by_every_instance() {
         assert!(found.into_iter().eq(wanted), "{plan}");
     }
     assert!(plans.len() > 50, "{} plans", plans.len());
+}
+
+/// The first tile of odd rows computes columns that the next one stores, and what is read of them would race with that.
+#[test]
+fn results_between_sectors_are_added_to_what_they_were() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let (m, n, k) = (300, 264, 24);
+    let tile = PersistentTile::of([2, 128, 6, 2]).of_every_other_row();
+    let mut dispatch = Dispatch::default();
+    dispatch.set(&Need::of_16_bits([m, n, k]), Instance::Persistent(tile));
+    let products = Products::with_dispatch(&device, dispatch);
+    let (a, b) = (bf16s(&device, m * k, 1), bf16s(&device, k * n, 2));
+    let [c, source] = [bf16s(&device, m * n, 3), bf16s(&device, m * n, 4)];
+    let (x, y) = (back(&a), back(&b));
+    let product = |i: usize, j: usize| -> f64 { (0..k).map(|l| x[i * k + l] * y[j * k + l]).sum() };
+    let (a, b) = (a.view([m, k]), b.view([k, n]).with_strides([1, k]));
+    let (into, other) = (c.view([m, n]), source.view([m, n]));
+    for source in [None, Some(&other), Some(&into)] {
+        let added = back(source.map_or(&c, |view| view.source()));
+        let beta = 0.5;
+        let options = Options {
+            beta,
+            source,
+            ..Options::default()
+        };
+        products.call(&stream, &a, &b, &into, &options).unwrap();
+        stream.synchronize().unwrap();
+        let want = |at: usize| f64::from(beta) * added[at] + product(at / n, at % n);
+        let want = |at: usize| bf16::from_f64(want(at)).to_f64();
+        assert_eq!(back(&c), (0..m * n).map(want).collect::<Vec<f64>>());
+    }
 }
 
 /// A long launch of one wave is apart from the one in front, unless an operand is loaded before that has ended.

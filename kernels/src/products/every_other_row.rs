@@ -1,7 +1,8 @@
 //! Products whose results begin between sectors, as rows of 8200 elements of 16 bits do: every other row begins at a sector of 32 bytes, and the others 16 bytes behind one. What a TMA store writes of a sector in part costs memory a sector, at both
 //! ends of each row of a box (`bench/results/products/memory.md`). So tiles are of even rows or of odd ones, and those of odd rows begin 16 bytes in front of the others: boxes of both begin at sectors.
 //!
-//! The first tile of odd rows begins at column 0, since a TMA store at a negative coordinate is an illegal instruction. It is as wide as the others, and a map of its own ends its stores where the next tile begins.
+//! The first tile of odd rows begins at column 0, since a TMA store at a negative coordinate is an illegal instruction. It is as wide as the others, and a map of its own ends its stores where the next tile begins. An epilogue that reads C as it was would read there what the next tile stores: such calls have tiles of all rows
+//! (`launch.rs`).
 
 use tilekit::prelude::*;
 use tilekit::target::SM_90A;

@@ -201,10 +201,12 @@ impl<T: DeviceElement, O: DeviceElement> Launch<'_, T, O> {
         (x, y, c, m, n, k, data)
     }
 
-    /// The plan, or that of all rows where every other row of C begins elsewhere than the choice could know, which sees N and neither pitch nor address.
+    /// The plan, or that of all rows where tiles of every other row are wrong, or no faster: the choice sees N, and neither pitch, address nor what is added.
     pub(super) fn fitted(&self, plan: Plan) -> Plan {
         match plan.instance {
-            Instance::Persistent(tile) if tile.every_other_row && !self.is_between_sectors() => {
+            Instance::Persistent(tile)
+                if tile.every_other_row && (self.reads_result() || !self.is_between_sectors()) =>
+            {
                 let tile = PersistentTile {
                     every_other_row: false,
                     ..tile
@@ -217,10 +219,14 @@ impl<T: DeviceElement, O: DeviceElement> Launch<'_, T, O> {
 
     /// Whether rows of C begin at sectors and between them in turn.
     fn is_between_sectors(&self) -> bool {
-        let (c, place) = &self.result;
-        let [pitch, first] = [place.strides[0], place.offset].map(|count| count * size_of::<O>());
-        let address = c.source().address() + first as u64;
-        is_between_sectors(pitch) && is_sector(address)
+        let pitch = self.result.1.strides[0] * size_of::<O>();
+        is_between_sectors(pitch) && is_sector(address(&self.result))
+    }
+
+    /// Whether the epilogue reads C as it was. The first tile of odd rows would read elements that the next one stores.
+    fn reads_result(&self) -> bool {
+        let [_, beta] = self.data.alpha_beta;
+        beta != 0.0 && address(&self.data.source) == address(&self.result)
     }
 
     pub(super) fn of_every_other(&self, tile: PersistentTile) -> OfEveryOther<'_, T, O> {
@@ -245,4 +251,9 @@ impl<T: DeviceElement, O: DeviceElement> Launch<'_, T, O> {
         let (x, y, out, stride, _, m, n, k, data) = self.of_few(is_turned);
         (x, y, out, stride, m, n, k, parts, each, data, sums, counts)
     }
+}
+
+/// Where a matrix begins.
+fn address<T: DeviceElement>((view, place): &(View<'_, T>, Matrix)) -> u64 {
+    view.source().address() + (place.offset * size_of::<T>()) as u64
 }
