@@ -325,21 +325,30 @@ fn tiles_of_every_other_row_have_any_width_and_any_place() {
         dispatch.set(&of_size, instance);
         assert_eq!(dispatch.choose(&of_size).unwrap().plan.instance, instance);
         let products = Products::with_dispatch(&device, dispatch);
-        for c in [
-            Lies::Rows,
-            Lies::Part(16, 16),
-            Lies::Part(8, 0),
-            Lies::Part(16, 8),
-            Lies::Part(3, 5),
+        for (c, begins_between) in [
+            (Lies::Rows, true),
+            (Lies::Part(16, 16), true),
+            (Lies::Part(8, 0), false),
+            (Lies::Part(16, 8), false),
+            // In a workspace.
+            (Lies::Part(3, 5), true),
         ] {
-            check::<f16>(
-                &products,
-                &device,
-                [m, n, 136],
-                [Lies::Rows, Lies::Columns, c],
-            );
+            let lies = [Lies::Rows, Lies::Columns, c];
+            let plan = plan_of(&products, &device, [m, n, 136], lies);
+            let is_by_rows = plan.contains(", every other row");
+            assert_eq!(is_by_rows, begins_between, "{c:?}: {plan}");
+            check::<f16>(&products, &device, [m, n, 136], lies);
         }
     }
+}
+
+/// What a call of matrices of f16 that lie so is planned as.
+fn plan_of(products: &Products, device: &Device, [m, n, k]: [usize; 3], lies: [Lies; 3]) -> String {
+    let a = Matrix::<f16>::new(device, [m, k], lies[0], 1);
+    let b = Matrix::<f16>::new(device, [k, n], lies[1], 2);
+    let c = Matrix::<f16>::new(device, [m, n], lies[2], 3);
+    let plan = products.plan(&a.view(), &b.view(), &c.view(), &Options::default());
+    plan.unwrap().to_string()
 }
 
 /// Parts of lines of a tile that are loaded 2, 4 and 8 elements at a time, from steps along K that end within a tile.

@@ -569,6 +569,9 @@ fn results_between_sectors_are_added_to_what_they_were() {
             source,
             ..Options::default()
         };
+        let plan = products.plan(&a, &b, &into, &options).unwrap().to_string();
+        let is_apart = source.is_some_and(|view| view.source().address() != c.address());
+        assert_eq!(plan.contains(", every other row"), is_apart, "{plan}");
         products.call(&stream, &a, &b, &into, &options).unwrap();
         stream.synchronize().unwrap();
         let want = |at: usize| f64::from(beta) * added[at] + product(at / n, at % n);

@@ -72,7 +72,7 @@ pub(super) fn dense<'v, T: DeviceElement>(
         found == rank,
         name,
         || format!("{found} dimensions"),
-        format!("{rank}, as x has: images, pixels, channels last"),
+        format!("{rank}, as the image has: images, pixels, channels last"),
     )?;
     let steps = place.strides.len();
     expect(
@@ -158,7 +158,10 @@ fn shape_of<T: DeviceElement>(
         of_filter == channels / groups,
         name,
         || format!("{of_filter} channels"),
-        format!("{}: the channels of x over the groups", channels / groups),
+        format!(
+            "{}: the channels of the image over the groups",
+            channels / groups
+        ),
     )?;
     let mut along = [Along::NONE; 3];
     for dim in 0..spatial {

@@ -329,7 +329,7 @@ impl Products {
         launch: &Launch<'_, T, O>,
         epilogue: E,
     ) -> Result<()> {
-        let plan = launch.fitted(self.planned(launch.need).plan);
+        let plan = self.planned(launch.need).plan;
         let types = TypeId::of::<(T, O, E)>();
         // A settled operand is loaded before the launch in front has ended.
         let overlaps = plan.overlaps(&launch.need) || launch.is_settled();

@@ -123,6 +123,7 @@ impl Call {
             precision: Precision::Tf32,
             loose: None,
             ends_early: false,
+            all_rows: false,
         }
     }
 }

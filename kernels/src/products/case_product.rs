@@ -133,6 +133,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             precision: self.precision,
             loose: None,
             ends_early: false,
+            all_rows: false,
         }
     }
 

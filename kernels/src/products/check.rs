@@ -9,6 +9,7 @@ use super::check_matrices::{
 };
 use super::dispatch::{Choice, Dispatch};
 use super::error::Result;
+use super::every_other_row::begin_between_sectors;
 use super::factor::{Operand, ResultOf, UNIT_BYTES};
 use super::form::Side;
 use super::instances::Instance;
@@ -117,6 +118,8 @@ pub(super) struct Call {
     pub(super) is_transposed: bool,
     /// Where operands, result and source lie for a kernel that takes rows that begin anywhere; none where all have tensor maps, or where some are not in rows.
     pub(super) loose: Option<LooseCall>,
+    /// No tile is of every other row of the result.
+    all_rows: bool,
     element_bytes: [usize; 2],
     precision: Precision,
 }
@@ -157,6 +160,22 @@ impl LooseCall {
             source,
         })
     }
+}
+
+/// Whether tiles of every other row are none of a result in its place: it is read as it was, or its rows begin elsewhere than those of a matrix without gaps. A workspace has those.
+fn has_all_rows<O: DeviceElement>(
+    c: &View<'_, O>,
+    result: Matrix,
+    options: &Options<'_, O>,
+) -> bool {
+    let begin = |view: &View<'_, O>| {
+        let before = view.place().offset * size_of::<O>();
+        view.source().address() + before as u64
+    };
+    let is_read = options.has_source() && options.source.is_none_or(|of| begin(of) == begin(c));
+    let in_place = result.in_rows(size_of::<O>());
+    let begins = |place: Matrix| begin_between_sectors(begin(c), place.strides[0] * size_of::<O>());
+    is_read || !in_place.is_none_or(begins)
 }
 
 impl Call {
@@ -220,6 +239,7 @@ impl Call {
             && [Some(result), source].into_iter().flatten().all(in_rows);
         let is_able = !is_mapped && element_bytes[0] == 2 && x.shape[1] > 0;
         let loose = LooseCall::of([x, y], result, source).filter(|_| is_able);
+        let all_rows = has_all_rows(c, result, options);
         Ok(Call {
             size: [x.shape[0], y.shape[0], x.shape[1]],
             batches: result.batches[0],
@@ -229,6 +249,7 @@ impl Call {
             source,
             is_transposed,
             loose,
+            all_rows,
             element_bytes,
             precision: options.precision,
         })
@@ -250,6 +271,7 @@ impl Call {
             precision: self.precision,
             loose: self.loose.map(|loose| self.loose_need(loose)),
             ends_early: self.result_ends_early(),
+            all_rows: self.all_rows,
         }
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use super::cluster_tiles::ClusterTile;
-use super::every_other_row::is_between_sectors;
-use super::factor::{INSTRUCTION_ROWS, UNIT_BYTES};
+use super::every_other_row::begins_between_sectors;
+use super::factor::INSTRUCTION_ROWS;
 use super::instances::Instance;
 use super::need::{MOST, Need};
 use super::persistent_tile::PersistentTile;
@@ -35,9 +35,7 @@ const ALONG: [[usize; 2]; 9] = [
 
 /// Plans of the tiles that can compute a product, by what bounds them alone.
 pub(super) fn by_model(need: &Need) -> impl Iterator<Item = Plan> {
-    let of_row = need.size[1] * need.element_bytes[1];
-    let is_between = is_between_sectors(of_row.next_multiple_of(UNIT_BYTES));
-    let of_rows = is_between.then(|| of_every_other_row(need.size));
+    let of_rows = begins_between_sectors(need).then(|| of_every_other_row(need.size));
     let tiles = tiles(need.size).chain(of_rows.into_iter().flatten());
     let plans = tiles.filter_map(|instance| Plan::by_model(instance, need));
     plans.filter(has_ring)

@@ -1,8 +1,7 @@
 //! Products whose results begin between sectors, as rows of 8200 elements of 16 bits do: every other row begins at a sector of 32 bytes, and the others 16 bytes behind one. What a TMA store writes of a sector in part costs memory a sector, at both
 //! ends of each row of a box (`bench/results/products/memory.md`). So tiles are of even rows or of odd ones, and those of odd rows begin 16 bytes in front of the others: boxes of both begin at sectors.
 //!
-//! The first tile of odd rows begins at column 0, since a TMA store at a negative coordinate is an illegal instruction. It is as wide as the others, and a map of its own ends its stores where the next tile begins. An epilogue that reads C as it was would read there what the next tile stores: such calls have tiles of all rows
-//! (`launch.rs`).
+//! The first tile of odd rows begins at column 0, since a TMA store at a negative coordinate is an illegal instruction. It is as wide as the others, and a map of its own ends its stores where the next tile begins. An epilogue that reads C as it was would read there what the next tile stores: such calls have tiles of all rows.
 
 use tilekit::prelude::*;
 use tilekit::target::SM_90A;
@@ -22,8 +21,8 @@ const SECTOR: usize = 2 * UNIT_BYTES;
 /// Rows of a map that a copy of every other row passes from one to the next.
 pub(super) const STEPS: [u32; 2] = [2, 1];
 
-/// `D[M, N] = X[M, K] · Y[N, K]ᵀ` by tiles of even and of odd rows of `C`, which is D, or in a turned tile its transpose: the product with X and Y exchanged. Maps of C, and of the operand that has its rows, have [`STEPS`]; `first` has those and the columns of [`first_columns`].
-/// Every other row of C begins at a sector: its address and twice its pitch are multiples of 32 bytes, the pitch is none.
+/// `D[M, N] = X[M, K] · Y[N, K]ᵀ` by tiles of even and of odd rows of `C`, which is D, or in a turned tile its transpose: the product with X and Y exchanged. Maps of C, and of the operand that has its rows, have element strides of 2 along the rows; `first` has those of C, and as many columns
+/// as a tile less 16 bytes, or all of fewer. Every other row of C begins at a sector: its address and twice its pitch are multiples of 32 bytes, the pitch is none.
 #[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
 pub fn every_other_row<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<PersistentTile, E>,
@@ -51,25 +50,29 @@ pub(super) fn first_columns<O>(tile: PersistentTile, n: usize) -> usize {
     n.min(tile.columns_of_result() - UNIT_BYTES / size_of::<O>())
 }
 
-/// Whether a sector begins at an address.
-pub(super) const fn is_sector(address: u64) -> bool {
-    address.is_multiple_of(SECTOR as u64)
+/// Whether every other row of C begins at a sector, and may have tiles of its own.
+pub(super) fn begins_between_sectors(need: &Need) -> bool {
+    let of_row = need.size[1] * need.element_bytes[1];
+    !need.all_rows && is_between_sectors(of_row.next_multiple_of(UNIT_BYTES))
 }
 
 /// Whether rows of so many bytes begin at sectors and between them in turn.
-pub(super) const fn is_between_sectors(pitch: usize) -> bool {
+const fn is_between_sectors(pitch: usize) -> bool {
     pitch % SECTOR == UNIT_BYTES
+}
+
+/// Whether rows of so many bytes from an address on begin so, as those of a matrix without gaps do.
+pub(super) const fn begin_between_sectors(address: u64, pitch: usize) -> bool {
+    is_between_sectors(pitch) && address.is_multiple_of(SECTOR as u64)
 }
 
 impl PersistentTile {
     /// Whether the kernel takes tiles of every other row of what is needed: all boxes of the tile begin at sectors then, and boxes of every other row reach over as many rows as a copy may.
     pub(super) fn takes_every_other_row(self, need: &Need) -> bool {
-        let of_row = need.size[1] * need.element_bytes[1];
-        let is_between = is_between_sectors(of_row.next_multiple_of(UNIT_BYTES));
         let is_whole = (self.columns_of_result() * need.element_bytes[1]).is_multiple_of(SECTOR);
         let loaded = self.boxes()[usize::from(self.turned)];
         let reach = 2 * loaded.max(self.stored()[0]);
-        is_between && is_whole && reach <= SM_90A.tensor_map.box_elements as usize
+        begins_between_sectors(need) && is_whole && reach <= SM_90A.tensor_map.box_elements as usize
     }
 
     /// Columns of C of a tile.

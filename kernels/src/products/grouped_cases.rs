@@ -79,6 +79,7 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
             precision: Precision::Tf32,
             loose: None,
             ends_early: false,
+            all_rows: false,
         };
         let (planned, programs) = plan(m, groups, &need);
         let tile = match case.size("tile") {

@@ -7,13 +7,11 @@ use super::check::View;
 use super::division::Division;
 use super::epilogue::Data;
 use super::epilogue_arguments::EpilogueArguments;
-use super::every_other_row::{STEPS, first_columns, is_between_sectors, is_sector};
+use super::every_other_row::{STEPS, first_columns};
 use super::form::{Form, Side};
-use super::instances::Instance;
 use super::matrix::Matrix;
 use super::need::Need;
 use super::persistent_tile::PersistentTile;
-use super::plan::Plan;
 use crate::handles::handles;
 
 /// The parameters of `dense`.
@@ -201,34 +199,6 @@ impl<T: DeviceElement, O: DeviceElement> Launch<'_, T, O> {
         (x, y, c, m, n, k, data)
     }
 
-    /// The plan, or that of all rows where tiles of every other row are wrong, or no faster: the choice sees N, and neither pitch, address nor what is added.
-    pub(super) fn fitted(&self, plan: Plan) -> Plan {
-        match plan.instance {
-            Instance::Persistent(tile)
-                if tile.every_other_row && (self.reads_result() || !self.is_between_sectors()) =>
-            {
-                let tile = PersistentTile {
-                    every_other_row: false,
-                    ..tile
-                };
-                Plan::of(Instance::Persistent(tile), &self.need)
-            }
-            _ => plan,
-        }
-    }
-
-    /// Whether rows of C begin at sectors and between them in turn.
-    fn is_between_sectors(&self) -> bool {
-        let pitch = self.result.1.strides[0] * size_of::<O>();
-        is_between_sectors(pitch) && is_sector(address(&self.result))
-    }
-
-    /// Whether the epilogue reads C as it was. The first tile of odd rows would read elements that the next one stores.
-    fn reads_result(&self) -> bool {
-        let [_, beta] = self.data.alpha_beta;
-        beta != 0.0 && address(&self.data.source) == address(&self.result)
-    }
-
     pub(super) fn of_every_other(&self, tile: PersistentTile) -> OfEveryOther<'_, T, O> {
         let (x, y, c, m, n, k, data) = self.of_persistent(tile.turned);
         let (rows, [x_steps, y_steps]) = (self.need.size[0], tile.steps());
@@ -251,9 +221,4 @@ impl<T: DeviceElement, O: DeviceElement> Launch<'_, T, O> {
         let (x, y, out, stride, _, m, n, k, data) = self.of_few(is_turned);
         (x, y, out, stride, m, n, k, parts, each, data, sums, counts)
     }
-}
-
-/// Where a matrix begins.
-fn address<T: DeviceElement>((view, place): &(View<'_, T>, Matrix)) -> u64 {
-    view.source().address() + (place.offset * size_of::<T>()) as u64
 }

@@ -23,6 +23,8 @@ pub struct Need {
     pub loose: Option<Loose>,
     /// Rows of C are longer than N, and N ends within 16 bytes: what stores by TMA, which writes whole units, goes through a workspace.
     pub ends_early: bool,
+    /// No tile is of every other row of C: it is read as it was, or N does not say where its rows begin, as they have another pitch or an address between sectors.
+    pub all_rows: bool,
 }
 
 /// How matrices of 16 bits lie whose lines begin anywhere.
@@ -47,6 +49,7 @@ impl Need {
             precision: Precision::Tf32,
             loose: None,
             ends_early: false,
+            all_rows: false,
         }
     }
 

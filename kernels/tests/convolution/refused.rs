@@ -27,7 +27,7 @@ fn bad_gradients_of_filters_are_refused() {
         [x, dy, [8, 3, 3, 8]],
         0,
         &plain,
-        "convolution: `dfilters`: found 8 channels; expected 16: the channels of x over the groups",
+        "convolution: `dfilters`: found 8 channels; expected 16: the channels of the image over the groups",
     );
     check(
         [x, [1, 2, 2, 4], [4, 3, 3, 16]],
@@ -86,14 +86,14 @@ fn bad_calls_are_refused() {
         &filters[1..],
         &y,
         &plain,
-        "convolution: `filters`: found 3 dimensions; expected 4, as x has: images, pixels, channels last",
+        "convolution: `filters`: found 3 dimensions; expected 4, as the image has: images, pixels, channels last",
     );
     refused(
         &x,
         &[8, 3, 3, 8],
         &y,
         &plain,
-        "convolution: `filters`: found 8 channels; expected 16: the channels of x over the groups",
+        "convolution: `filters`: found 8 channels; expected 16: the channels of the image over the groups",
     );
     refused(
         &x,

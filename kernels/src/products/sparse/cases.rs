@@ -193,6 +193,7 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             precision: Precision::Tf32,
             loose: None,
             ends_early: false,
+            all_rows: false,
         };
         let plans = INSTANCES.map(|instance| Plan::able(instance, &need));
         let plans = plans.into_iter().flatten();
