@@ -90,7 +90,7 @@ pub(super) const COOPERATIVE: [PersistentTile; 10] = [
         .by_clusters([1, 2]),
 ];
 
-/// Tiles of `every_other_row`: those that were the fastest at most of 400 sizes on an H200 (`bench/results/products/memory.md`).
+/// Tiles of `every_other_row`: those that were the fastest most often of 380 sizes on an H200 (`bench/results/products/memory.md`), and others so that there is one of each kind.
 pub(super) const EVERY_OTHER_ROW: [PersistentTile; 10] = [
     PersistentTile::of([2, 128, 6, 2]).of_every_other_row(),
     PersistentTile::of([2, 128, 6, 2])
