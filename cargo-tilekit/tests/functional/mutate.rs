@@ -259,3 +259,18 @@ fn mutants_of_what_is_proved_are_refuted_or_run_on_the_emulator() {
         .says(&["mutants of proved kernels: ", " 0 deadlocked"]);
     package.tilekit("check --mutants 40").ends_with(2);
 }
+
+/// The second wait is for a phase that nobody completes, which no lint sees.
+#[test]
+fn what_the_model_alone_finds_counts_as_wrong() {
+    let arrival = "    turn.arrival().by(Arrivers::Warp).arrive();\n";
+    let lasting = TURNS.replace(&format!("{arrival}    turn.wait(1)"), "    turn.wait(1)");
+    assert_ne!(lasting, TURNS);
+    let package = Package::new("lasting-kernels", &lasting);
+    package.tilekit("check").ends_with(0);
+    package
+        .tilekit("check --prove")
+        .ends_with(103)
+        .prints(&["turns: found: "])
+        .says(&["1 found wrong", "error: 1 of 1 variant wrong"]);
+}

@@ -262,7 +262,7 @@ fn titled(about: &str, first: &str) -> String {
     let rest = [about, subject].into_iter().find_map(|known| {
         first
             .strip_prefix(known)
-            .filter(|rest| rest.starts_with(' '))
+            .filter(|rest| rest.starts_with([' ', ':']))
     });
     match rest {
         Some(rest) => format!("{about}{rest}"),
@@ -350,6 +350,11 @@ mod tests {
             "case `a`",
             "case `a` compares nothing",
             "case `a` compares nothing",
+        );
+        check(
+            "case `a` at n=3",
+            "case `a`: its space has no candidates",
+            "case `a` at n=3: its space has no candidates",
         );
         check(
             "case `a`",

@@ -55,6 +55,7 @@ pub(in crate::harness) fn check(
                 (Ok(_), None) => {}
                 (Ok(compiled), Some(mutants)) => {
                     let (exit, is_proved) = proofs.prove(variant, &context.speaker);
+                    wrong += usize::from(exit != Exit::Success);
                     verdict.note(exit);
                     if is_proved && mutants > 0 {
                         verdict.note(doubts.doubt((kernel, variant), &compiled, mutants));
