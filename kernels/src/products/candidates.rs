@@ -321,8 +321,10 @@ mod tests {
     /// 15 clusters of 8 run at a time: 30 of them, in parts along K, took 1.34 times as long as the model said before each wave of them began anew.
     #[test]
     fn a_second_wave_of_clusters_costs_a_beginning() {
-        let plan = best(&Need::of_16_bits([768, 448, 11648])).to_string();
-        assert!(plan.contains(" in parts along K"), "{plan}");
+        check(
+            [768, 448, 11648],
+            "64x128 in parts along K, A and B exchanged, 126 CTAs",
+        );
     }
 
     #[test]

@@ -71,16 +71,16 @@ fn product_in_turns_e4m3(case: &mut Case) -> CaseResult {
     ]
 ))]
 fn product_persistent_finished(case: &mut Case) -> CaseResult {
+    finished(case)
+}
+
+fn finished(case: &mut Case) -> CaseResult {
     let epilogue = Standard {
         scales: [Scales::Each, Scales::Each],
         bias: Some(Axis::Columns),
         has_source: true,
         activation: Activation::Gelu,
     };
-    finished(case, epilogue)
-}
-
-fn finished(case: &mut Case, epilogue: Standard) -> CaseResult {
     let product = Product::<bf16, bf16>::new(case, Lies::ALONG_K);
     let instance = INSTANCES[case.size("instance") - 1];
     let plan = Plan::able(instance, &product.need()).expect("tiles of a case take its operands");
@@ -151,11 +151,5 @@ fn product_of_every_other_row_e4m3(case: &mut Case) -> CaseResult {
     ]
 ))]
 fn product_of_every_other_row_finished(case: &mut Case) -> CaseResult {
-    let epilogue = Standard {
-        scales: [Scales::Each, Scales::Each],
-        bias: Some(Axis::Columns),
-        has_source: true,
-        activation: Activation::Gelu,
-    };
-    finished(case, epilogue)
+    finished(case)
 }

@@ -9,7 +9,7 @@ use super::mainloop::Mainloop;
 use super::tile::{BLOCK, ScaledTile};
 use crate::products::dense::rows_of_group;
 use crate::products::factor::{Operand, ResultOf};
-use crate::products::form::swizzle_of;
+use crate::products::form::swizzle_of_results;
 
 /// What [`row_scaled`] is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +56,7 @@ pub fn row_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
     #[block([form.tile.columns, BLOCK], Nvmma::B128)] b: TensorMap<T>,
     #[block([1, form.tile.shape()[0]], Nvmma::PLAIN)] a_scales: TensorMap<f32>,
     #[block([1, form.tile.columns], Nvmma::PLAIN)] b_scales: TensorMap<f32>,
-    #[block([1, form.tile.rows, form.tile.columns], swizzle_of::<O>(form.tile.columns))]
+    #[block([1, form.tile.rows, form.tile.columns], swizzle_of_results::<O>(form.tile.columns))]
     c: TensorMap<O>,
     #[readonly]
     #[align(4)]

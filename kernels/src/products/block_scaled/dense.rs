@@ -7,7 +7,7 @@ use super::mainloop::Mainloop;
 use super::order::ScaledTiles;
 use super::tile::{BLOCK, ScaledTile};
 use crate::products::factor::{Operand, ResultOf};
-use crate::products::form::swizzle_of;
+use crate::products::form::swizzle_of_results;
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ`, where the elements of A count times `a_scales[k / 128, m]` and those of B times the scale of their block of 128 by 128, at
 /// `b_scales + n / 128 * b_scales_of_columns + k / 128 * b_scales_of_steps`.
@@ -17,7 +17,7 @@ pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
     #[block([tile.shares()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
     #[block([tile.shares()[1], BLOCK], Nvmma::B128)] b: TensorMap<T>,
     #[block([1, tile.shape()[0]], Nvmma::PLAIN)] a_scales: TensorMap<f32>,
-    #[block([tile.rows, tile.columns], swizzle_of::<O>(tile.columns))] c: TensorMap<O>,
+    #[block([tile.rows, tile.columns], swizzle_of_results::<O>(tile.columns))] c: TensorMap<O>,
     #[readonly]
     #[align(4)]
     b_scales: Ptr<f32>,

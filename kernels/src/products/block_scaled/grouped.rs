@@ -9,7 +9,7 @@ use super::mainloop::Mainloop;
 use super::order::{first_of_cta, rows_of_order};
 use super::tile::{BLOCK, ScaledTile};
 use crate::products::factor::{Operand, ResultOf, unit};
-use crate::products::form::swizzle_of;
+use crate::products::form::swizzle_of_results;
 use crate::products::grouped::RowsOfGroup;
 
 /// What [`block_scaled_grouped`] is compiled for.
@@ -37,9 +37,8 @@ pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T>>(
     #[block([form.tile.shares()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
     #[block([1, form.tile.shares()[1], BLOCK], Nvmma::B128)] b: TensorMap<T>,
     #[block([1, form.tile.shape()[0]], Nvmma::PLAIN)] a_scales: TensorMap<f32>,
-    #[block([form.tile.rows, form.tile.columns], swizzle_of::<O>(form.tile.columns))] c: TensorMap<
-        O,
-    >,
+    #[block([form.tile.rows, form.tile.columns], swizzle_of_results::<O>(form.tile.columns))]
+    c: TensorMap<O>,
     out: Ptr<O>,
     #[multiple_of(unit::<O>())] pitch: i32,
     #[readonly]

@@ -13,7 +13,7 @@ use crate::products::dense::{ManyTile, rows_of_group};
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, depth};
 use crate::products::finished::Finished;
-use crate::products::form::{Source, swizzle_of};
+use crate::products::form::{Source, swizzle_of_results};
 
 /// A tile of [`sparse_product`]: `groups` strips of 64 rows of A, each of a consumer warpgroup, by `columns` of B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ pub fn sparse_product<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
     #[align(16)] places: Ptr<u16>,
     #[block(form.b.block::<T>(form.tile.columns), form.b.swizzle::<T>(form.tile.columns))]
     b: TensorMap<T>,
-    #[block(form.block(), swizzle_of::<O>(form.block()[1]))] c: TensorMap<O>,
+    #[block(form.block(), swizzle_of_results::<O>(form.block()[1]))] c: TensorMap<O>,
     m: i32,
     n: i32,
     k: i32,

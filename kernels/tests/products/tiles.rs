@@ -1,0 +1,186 @@
+//! Tiles that calls are given, of any width and cluster.
+
+use std::collections::HashMap;
+
+use tilekit::prelude::*;
+use tilekit_kernels::products::alternating::PersistentTile;
+use tilekit_kernels::products::instances::{INSTANCES, Instance};
+use tilekit_kernels::products::need::Need;
+use tilekit_kernels::products::split_k::SplitTile;
+use tilekit_kernels::products::{Dispatch, Options, Products};
+
+use super::{Lies, Matrix, check};
+
+#[test]
+fn clusters_and_turns_take_operands_of_any_lie() {
+    let device = Device::emulator();
+    let [m, n, k] = [70, 136, 328];
+    let along_k = INSTANCES.into_iter().filter_map(|instance| match instance {
+        Instance::Cluster(tile) => Some(((0, tile.turned), instance)),
+        Instance::Persistent(tile) if tile.along == [1, 1] && !tile.every_other_row => {
+            Some(((1, tile.turned), instance))
+        }
+        _ => None,
+    });
+    // Of each kernel one whose tiles are exchanged, and one whose are not.
+    let mut along_k: HashMap<(usize, bool), Instance> = along_k.collect();
+    let cooperative = PersistentTile::filled([2, 2, 152]);
+    for tile in [cooperative, cooperative.exchanged()] {
+        along_k.insert((2, tile.turned), Instance::Persistent(tile));
+    }
+    assert_eq!(along_k.len(), 6);
+    for instance in along_k.into_values() {
+        let mut dispatch = Dispatch::default();
+        // A column-major C is the transpose of a product.
+        for size in [[m, n, k], [n, m, k]] {
+            dispatch.set(&Need::of_16_bits(size), instance);
+        }
+        let products = Products::with_dispatch(&device, dispatch);
+        for lies in [Lies::Rows, Lies::Columns, Lies::Part(3, 5)] {
+            check::<f16>(
+                &products,
+                &device,
+                [m, n, k],
+                [Lies::Rows, Lies::Columns, lies],
+            );
+            let of_b = if matches!(lies, Lies::Rows) {
+                Lies::Columns
+            } else {
+                lies
+            };
+            check::<f16>(&products, &device, [m, n, k], [lies, of_b, Lies::Rows]);
+        }
+    }
+}
+
+/// Widths with one box, with as many as CTAs and with more, and edges within a cluster.
+#[test]
+fn persistent_tiles_have_any_width_and_any_cluster() {
+    let device = Device::emulator();
+    for (groups, instructions, columns, along) in [
+        (1, 2, 64, [2, 4]),
+        (1, 2, 136, [1, 1]),
+        (1, 2, 184, [1, 2]),
+        (1, 2, 96, [4, 2]),
+        (1, 3, 104, [1, 4]),
+        (1, 3, 120, [1, 2]),
+        (1, 3, 128, [2, 2]),
+        (1, 3, 96, [4, 1]),
+        (2, 1, 256, [2, 1]),
+        (2, 1, 136, [1, 2]),
+        (2, 2, 152, [1, 4]),
+        (2, 2, 192, [2, 2]),
+    ] {
+        let tile = PersistentTile::filled([groups, instructions, columns]).by_clusters(along);
+        for tile in [tile, tile.exchanged()] {
+            let [rows, columns] = tile.shape();
+            let extents = [along[0] * rows - 50, along[1] * columns + 8];
+            let [m, n] = if tile.turned {
+                [extents[1], extents[0].next_multiple_of(8)]
+            } else {
+                extents
+            };
+            let instance = Instance::Persistent(tile);
+            let mut dispatch = Dispatch::default();
+            dispatch.set(&Need::of_16_bits([m, n, 328]), instance);
+            let chosen = dispatch.choose(&Need::of_16_bits([m, n, 328])).unwrap();
+            assert_eq!(chosen.plan.instance, instance);
+            let products = Products::with_dispatch(&device, dispatch);
+            let lies = [Lies::Rows, Lies::Columns, Lies::Rows];
+            check::<f16>(&products, &device, [m, n, 328], lies);
+        }
+    }
+}
+
+/// Rows of C that begin at sectors and between them in turn, all at sectors, all between them, and anywhere; odd and even numbers of them; tiles of any width and cluster.
+#[test]
+fn tiles_of_every_other_row_have_any_width_and_any_place() {
+    let device = Device::emulator();
+    for (groups, instructions, columns, along, turned) in [
+        (1, 2, 80, [1, 1], false),
+        (1, 2, 176, [2, 1], false),
+        (1, 3, 128, [1, 2], false),
+        (2, 1, 256, [1, 1], false),
+        (2, 2, 144, [2, 2], false),
+        (1, 2, 72, [1, 1], true),
+        (1, 3, 104, [1, 4], true),
+        (2, 1, 128, [2, 1], true),
+        (2, 2, 120, [1, 2], true),
+    ] {
+        let tile = PersistentTile::filled([groups, instructions, columns]).by_clusters(along);
+        let tile = tile.of_every_other_row();
+        let tile = if turned { tile.exchanged() } else { tile };
+        let [rows, columns] = tile.shape();
+        // Some rows beyond whole clusters of even rows, and less than a tile of columns more.
+        let extents = [along[0] * rows, along[1] * columns];
+        let [of_m, of_n] = if turned {
+            [extents[1], extents[0]]
+        } else {
+            extents
+        };
+        let [m, n] = [2 * of_m + 3, of_n.next_multiple_of(16) + 24];
+        let instance = Instance::Persistent(tile);
+        let of_size = Need::of_16_bits([m, n, 136]);
+        let mut dispatch = Dispatch::default();
+        dispatch.set(&of_size, instance);
+        assert_eq!(dispatch.choose(&of_size).unwrap().plan.instance, instance);
+        let products = Products::with_dispatch(&device, dispatch);
+        for (c, begins_between) in [
+            (Lies::Rows, true),
+            (Lies::Part(16, 16), true),
+            (Lies::Part(8, 0), false),
+            (Lies::Part(16, 8), false),
+            // In a workspace.
+            (Lies::Part(3, 5), true),
+        ] {
+            let lies = [Lies::Rows, Lies::Columns, c];
+            let plan = plan_of(&products, &device, [m, n, 136], lies);
+            let is_by_rows = plan.contains(", every other row");
+            assert_eq!(is_by_rows, begins_between, "{c:?}: {plan}");
+            check::<f16>(&products, &device, [m, n, 136], lies);
+        }
+    }
+}
+
+/// What a call of matrices of f16 that lie so is planned as.
+fn plan_of(products: &Products, device: &Device, [m, n, k]: [usize; 3], lies: [Lies; 3]) -> String {
+    let a = Matrix::<f16>::new(device, [m, k], lies[0], 1);
+    let b = Matrix::<f16>::new(device, [k, n], lies[1], 2);
+    let c = Matrix::<f16>::new(device, [m, n], lies[2], 3);
+    let plan = products.plan(&a.view(), &b.view(), &c.view(), &Options::default());
+    plan.unwrap().to_string()
+}
+
+/// Chunks of sums that fill no pair of them, and as many as there are.
+#[test]
+fn parts_along_k_have_tiles_of_any_width() {
+    let device = Device::emulator();
+    for (groups, columns, turned) in [
+        (1, 192, false),
+        (1, 256, false),
+        (2, 192, false),
+        (1, 80, true),
+        (1, 240, true),
+        (2, 96, true),
+        (2, 208, true),
+    ] {
+        let tile = SplitTile::filled([groups, columns]);
+        let tile = if turned { tile.exchanged() } else { tile };
+        for tile in [tile, tile.by_pairs()] {
+            let extents = [groups * 64 * tile.ctas - 24, columns + 8];
+            let [m, n] = if turned {
+                [extents[1], extents[0]]
+            } else {
+                extents
+            };
+            let (instance, size) = (Instance::Split(tile), [m, n, 1000]);
+            let mut dispatch = Dispatch::default();
+            dispatch.set(&Need::of_16_bits(size), instance);
+            let chosen = dispatch.choose(&Need::of_16_bits(size)).unwrap();
+            assert_eq!(chosen.plan.instance, instance);
+            let products = Products::with_dispatch(&device, dispatch);
+            let lies = [Lies::Rows, Lies::Columns, Lies::Rows];
+            check::<f16>(&products, &device, size, lies);
+        }
+    }
+}
