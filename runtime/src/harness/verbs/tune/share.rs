@@ -240,15 +240,13 @@ impl Share<'_> {
         };
         let limit = Duration::from_millis(self.request.time_limit_ms);
         let name = &entrant.candidate.name;
-        let _watchdog = if self.device.is_cuda() {
-            Watchdog::start(name, limit)
+        let help = if self.device.is_cuda() {
+            // A launch has a limit of its own, whose message speaks of deadlocks.
+            "its inputs and its reference on the CPU count; `--time-limit` gives it longer, and smaller sizes take less"
         } else {
-            Watchdog::saying(
-                name,
-                limit,
-                "`--time-limit` gives it longer on the emulator, and smaller sizes take less",
-            )
+            "`--time-limit` gives it longer on the emulator, and smaller sizes take less"
         };
+        let _watchdog = Watchdog::saying(name, limit, help);
         let (CaseOutcome { report, result }, ready) =
             run.entry.run_candidate(&run.sizes, &mode, Some(at));
         let compares = entrant.is_checked || !report.agreements.is_empty();
