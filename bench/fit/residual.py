@@ -1,7 +1,7 @@
 """Fits the network of `kernels/src/products/residual` to times that the survey measured.
 
     cargo build --release -p tilekit-kernels --example plan_inputs
-    PLANS="bench/results/survey_h200_plans.jsonl.gz bench/results/survey_h200_plans_turns.jsonl.gz bench/results/survey_h200_plans_cooperative.jsonl.gz bench/results/survey_h200_plans_sectors.jsonl.gz bench/results/survey_h200_plans_parts.jsonl.gz"
+    PLANS="bench/results/survey_h200_plans.jsonl.gz bench/results/survey_h200_plans_turns.jsonl.gz bench/results/survey_h200_plans_cooperative.jsonl.gz bench/results/survey_h200_plans_sectors.jsonl.gz bench/results/survey_h200_plans_parts.jsonl.gz bench/results/survey_h200_plans_clusters.jsonl.gz"
     python3 bench/fit/residual.py $PLANS --folds 6     # how it chooses among plans of sizes that it was not fitted to
     python3 bench/fit/residual.py $PLANS --write       # kernels/src/products/residual/weights.txt
 
@@ -17,6 +17,7 @@ import pathlib
 import re
 import statistics
 import subprocess
+import sys
 
 import numpy as np
 import torch
@@ -82,19 +83,22 @@ class Plans:
     """All plans, those of a size after each other."""
 
     def __init__(self, files):
-        self.sizes, names, times, first = [], [], [], []
-        for size, ours in merged(files).items():
-            first.append(len(names))
+        self.sizes, numbers, times, first = [], [], [], []
+        measured = merged(files)
+        names = [(size, name) for size, ours in measured.items() for name in ours]
+        found = dict(zip(names, inputs([f"{' '.join(map(str, size))}|{name}" for size, name in names])))
+        gone = sum(numbers is None for numbers in found.values())
+        if gone:
+            # Widths of tiles of no list follow from a size by rules that may have changed.
+            print(f"{gone} of {len(names)} plans are of tiles that their sizes no longer have", file=sys.stderr)
+        for size, ours in measured.items():
+            first.append(len(numbers))
             self.sizes.append(size)
-            size = " ".join(map(str, size))
-            names += [f"{size}|{name}" for name in ours]
-            times += ours.values()
-        numbers = inputs(names)
-        known = [numbers is not None for numbers in numbers]
-        if not all(known):
-            raise SystemExit(f"no instance is displayed so: {names[known.index(False)]}")
+            known = [name for name in ours if found[size, name] is not None]
+            numbers += [found[size, name] for name in known]
+            times += [ours[name] for name in known]
         numbers = np.array(numbers)
-        self.spans = list(zip(first, first[1:] + [len(names)]))
+        self.spans = list(zip(first, first[1:] + [len(numbers)]))
         self.model, self.inputs = np.log(numbers[:, 0]), numbers[:, 1:]
         self.measured = np.log(np.array(times))
         self.behind = np.concatenate([self.measured[a:b] - self.measured[a:b].min() for a, b in self.spans])

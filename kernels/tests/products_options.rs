@@ -10,6 +10,7 @@ use tilekit_kernels::products::alternating::PersistentTile;
 use tilekit_kernels::products::dispatch::Dispatch;
 use tilekit_kernels::products::instances::Instance;
 use tilekit_kernels::products::need::Need;
+use tilekit_kernels::products::split_k::SplitTile;
 use tilekit_kernels::products::{Activation, Axis, Options, Place, Products};
 
 /// Small whole numbers.
@@ -577,6 +578,48 @@ fn results_between_sectors_are_added_to_what_they_were() {
         let want = |at: usize| f64::from(beta) * added[at] + product(at / n, at % n);
         let want = |at: usize| bf16::from_f64(want(at)).to_f64();
         assert_eq!(back(&c), (0..m * n).map(want).collect::<Vec<f64>>());
+    }
+}
+
+/// Chunks of 16 columns have rows of their own of the source, whichever CTA of a cluster adds them.
+#[test]
+fn parts_of_clusters_are_added_to_what_was_there() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let (m, n, k) = (200, 216, 520);
+    for (tile, is_turned) in [([2, 112], false), ([1, 80], false), ([1, 80], true)] {
+        let tile = SplitTile::filled(tile).by_clusters([2, 2]);
+        let tile = if is_turned { tile.exchanged() } else { tile };
+        let mut dispatch = Dispatch::default();
+        dispatch.set(&Need::of_16_bits([m, n, k]), Instance::Split(tile));
+        let products = Products::with_dispatch(&device, dispatch);
+        let (a, b) = (bf16s(&device, m * k, 1), bf16s(&device, k * n, 2));
+        let c = bf16s(&device, m * n, 3);
+        let (x, y, added) = (back(&a), back(&b), back(&c));
+        let (a, b) = (a.view([m, k]), b.view([k, n]).with_strides([1, k]));
+        let options = Options {
+            beta: 0.5,
+            activation: Activation::Relu,
+            ..Options::default()
+        };
+        let into = c.view([m, n]);
+        let plan = products.plan(&a, &b, &into, &options).unwrap().to_string();
+        assert!(
+            plan.contains("in parts along K by clusters of 2x2"),
+            "{plan}"
+        );
+        products.call(&stream, &a, &b, &into, &options).unwrap();
+        stream.synchronize().unwrap();
+        let want = |at: usize| {
+            let (i, j) = (at / n, at % n);
+            let product: f64 = (0..k).map(|l| x[i * k + l] * y[j * k + l]).sum();
+            bf16::from_f64((product + 0.5 * added[at]).max(0.0)).to_f64()
+        };
+        assert_eq!(
+            back(&c),
+            (0..m * n).map(want).collect::<Vec<f64>>(),
+            "{plan}"
+        );
     }
 }
 

@@ -458,10 +458,17 @@ fn launch_parts<T: Operand, O: ResultOf<T>>(
 ) -> Result<()> {
     let divided = Division::of(plan.instance, &launch.need);
     let divided = divided.expect("the plan of a kernel that divides K");
+    // Programs of a tile wait for each other, and GPCs of another GPU may hold fewer clusters.
+    let held = match kernel.resident() {
+        Ok(resident) => resident.ctas,
+        Err(tilekit::Error::NotEmulated { .. }) => usize::MAX,
+        Err(error) => return Err(error.into()),
+    };
+    let divided = divided.resident_at_a_time(held, &launch.need);
     let [sums, counts] = tile.workspace([divided.tiles, divided.parts]);
     let sums = workspace::<T::Sum>(stream, Role::Parts, sums)?;
     let counts = zeroed_workspace::<u32>(stream, Role::Counts, counts)?;
     let arguments = launch.of_split((divided, is_turned), &sums, &counts);
-    kernel.launch(stream, plan.grid, arguments)?;
+    kernel.launch(stream, [divided.programs(), 1, 1], arguments)?;
     Ok(())
 }

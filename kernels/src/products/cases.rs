@@ -8,8 +8,8 @@ use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::Side;
 use super::numbers::{
-    PLANNED, few, few_exchanged, many, many_by_pairs, split, split_by_pairs, split_exchanged,
-    split_exchanged_by_pairs, wave, wave_by_pairs,
+    PLANNED, few, few_exchanged, many, many_by_pairs, split, split_by_clusters, split_by_pairs,
+    split_exchanged, split_exchanged_by_clusters, split_exchanged_by_pairs, wave, wave_by_pairs,
 };
 
 /// Products that are stored as they are.
@@ -84,6 +84,23 @@ fn product_split_k_bf16(case: &mut Case) -> CaseResult {
     rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 ))]
 fn product_split_k_exchanged_bf16(case: &mut Case) -> CaseResult {
+    plain::<bf16, bf16>(case, Lies::ALONG_K)
+}
+
+/// Parts of tiles whose CTAs share one operand or both: of one step and of several, rings that wrap, clusters with tiles outside of both dimensions, and chunks of 16 columns.
+#[case(sizes(
+    m = [120, 250, 1, 130, 400, 193, 300, 170, 600, 88, 201],
+    n = [168, 88, 264, 120, 520, 136, 120, 24, 200, 248, 136],
+    k = [1224, 776, 136, 520, 1096, 72, 9224, 1032, 584, 712, 1096],
+    instance = [
+        split_by_clusters([2, 2], [1, 80, 12]), split_by_clusters([2, 2], [2, 80, 8]), split_by_clusters([2, 2], [2, 112, 7]),
+        split_by_clusters([2, 2], [2, 112, 7]), split_by_clusters([2, 2], [2, 144, 6]), split_by_clusters([4, 1], [1, 96, 11]),
+        split_by_clusters([4, 1], [1, 160, 7]), split_by_clusters([4, 2], [2, 96, 7]), split_by_clusters([4, 2], [2, 96, 7]),
+        split_exchanged_by_clusters([4, 1], [1, 160, 7]), split_exchanged_by_clusters([2, 2], [2, 96, 7])
+    ],
+    rivals = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+))]
+fn product_split_k_by_clusters_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 

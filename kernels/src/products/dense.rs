@@ -10,6 +10,7 @@ use super::epilogue::{Data, Epilogue};
 use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of_results};
+use super::multicast::Shared;
 use super::ring::Ring;
 use super::settled::are_settled;
 
@@ -163,8 +164,9 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     let (a, b, c) = maps;
     let tile = form.tile;
     let ([rows_of_tile, columns], ctas) = (tile.shape(), tile.ctas);
-    let a = Source::new(a, form.sides[0], rows_of_tile).of_clusters(ctas, m);
-    let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
+    let [of_a, of_b] = Shared::of_operands([ctas, 1]);
+    let a = Source::new(a, form.sides[0], rows_of_tile).of_clusters(of_a, m);
+    let b = Source::new(b, form.sides[1], columns).of_clusters(of_b, n);
     let ring = Ring::new(a, b, tile.stages, tile.groups);
     let turns = Turns::of_warpgroups(tile.groups).with_buffers(1);
     let epilogue = EpilogueStore::alloc(c, turns);

@@ -12,7 +12,7 @@ use super::need::{MOST, Need};
 use super::persistent_tile::PersistentTile;
 use super::plan::{Plan, resident};
 use super::split_k::SplitTile;
-use super::tiles::{ALTERNATING, COOPERATIVE, EVERY_OTHER_ROW, SPLIT};
+use super::tiles::{ALTERNATING, COOPERATIVE, EVERY_OTHER_ROW, SPLIT, SPLIT_BY_CLUSTERS};
 
 /// Tiles along one axis, at most: of more of them, listed widths waste little.
 const MOST_TILES: usize = 8;
@@ -91,15 +91,18 @@ fn of_clusters([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item 
 fn in_parts([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item = Instance> {
     (1..=2).flat_map(move |groups| {
         let along_rows = rows.div_ceil(groups * INSTRUCTION_ROWS);
-        let widths = Widths::in_parts(turned).of([along_rows, columns]);
+        let widths = Widths::in_parts().of([along_rows, columns]);
         let widths = widths.into_iter();
         let tiles = widths.flat_map(move |width| {
             let tile = SplitTile::filled([groups, width]);
             let tile = if turned { tile.exchanged() } else { tile };
-            [tile, tile.by_pairs()]
+            let along_columns = columns.div_ceil(width);
+            let fits = move |[x, y]: &[usize; 2]| *x <= along_rows && *y <= along_columns;
+            let along = ALONG.into_iter().filter(fits);
+            along.map(move |along| tile.by_clusters(along))
         });
-        let is_listed = |tile: &SplitTile| SPLIT.contains(tile);
-        let tiles = tiles.filter(move |tile| !is_listed(tile));
+        let is_listed = |tile: &SplitTile| SPLIT.contains(tile) || SPLIT_BY_CLUSTERS.contains(tile);
+        let tiles = tiles.filter(move |tile| tile.is_divided() && !is_listed(tile));
         tiles.map(Instance::Split)
     })
 }
@@ -187,10 +190,10 @@ impl Widths {
     }
 
     /// Of those that fill less than a wave, whose sums are added so many columns at a time.
-    fn in_parts(turned: bool) -> Widths {
+    fn in_parts() -> Widths {
         Widths {
-            range: 64..=256,
-            unit: if turned { 16 } else { 64 },
+            range: 48..=256,
+            unit: 16,
             waves: 0,
             ctas: [1; 2],
         }

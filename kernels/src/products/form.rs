@@ -6,6 +6,7 @@ use tilekit::layout::NvmmaSwizzle;
 use tilekit::prelude::*;
 
 use super::factor::{Operand, depth};
+use super::multicast::{Share, Shared};
 
 /// How an operand lies in memory, and whether launches in front write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -214,8 +215,8 @@ pub(crate) struct Source<T> {
     side: Side,
     /// Rows of M or N that a stage takes.
     rows: usize,
-    /// CTAs of a cluster that take the same, of which each loads its share and multicasts it to all.
-    ctas: usize,
+    /// CTAs of a cluster that take the same: each loads its share and multicasts it to all.
+    shared: Shared,
     /// Rows of the matrix, where whole blocks would lie behind them.
     end: Option<Scalar<i32>>,
 }
@@ -226,31 +227,28 @@ impl<T: Element> Source<T> {
             map,
             side,
             rows,
-            ctas: 1,
+            shared: Shared::default(),
             end: None,
         }
     }
 
-    /// Of a matrix of `end` rows of M or N in clusters of `ctas`, some of which may have blocks behind it: these load its last whole block instead.
-    pub(crate) fn of_clusters(self, ctas: usize, end: Scalar<i32>) -> Self {
+    /// Of a matrix of `end` rows of M or N, by CTAs of a cluster that have them in common as `shared` says: it is along K then, and blocks of the map are as many rows as one CTA loads. CTAs
+    /// whose blocks lie behind the matrix load its last whole block instead.
+    pub(crate) fn of_clusters(self, shared: Shared, end: Scalar<i32>) -> Self {
         Source {
-            end: (ctas > 1).then_some(end),
+            shared,
+            end: (shared.others() > 1).then_some(end),
             ..self
         }
-    }
-
-    /// The same rows in each of `ctas` CTAs, of one matrix along K; blocks of the map are as many of them as one CTA loads.
-    pub(crate) fn shared_by(self, ctas: usize) -> Self {
-        Source { ctas, ..self }
     }
 
     pub(crate) fn map(self) -> TensorMap<T> {
         self.map
     }
 
-    /// CTAs that share it.
-    pub(crate) fn ctas(self) -> usize {
-        self.ctas
+    /// How CTAs of a cluster have it in common.
+    pub(crate) fn shared(self) -> Shared {
+        self.shared
     }
 
     /// Stages for what is loaded.
@@ -287,11 +285,11 @@ impl<T: Element> Source<T> {
         } else {
             [row, along_k]
         };
-        if self.ctas > 1 {
-            let share = self.rows / self.ctas;
-            let (rank, shape) = (cluster_rank(), [self.ctas, share, depth::<T>()]);
+        if let Some(Share { ctas, rank, mask }) = self.shared.share() {
+            let share = self.rows / ctas;
+            let shape = [ctas, share, depth::<T>()];
             let shares = tile.reinterpret::<T>(shape, self.map.layout());
-            let to_all = self.map.copy().multicast((1 << self.ctas) - 1);
+            let to_all = self.map.copy().multicast(mask);
             to_all.load([outer + rank * share, inner], shares.index(rank), full);
         } else if self.side.is_batched {
             self.map.load([batch, outer, inner], tile, full);

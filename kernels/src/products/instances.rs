@@ -15,7 +15,7 @@ use super::precise::PreciseTile;
 use super::split_k::SplitTile;
 use super::tiles::{
     ALTERNATING, ANY, CLUSTER, COOPERATIVE, COPIED, EVERY_OTHER_ROW, FEW, MANY, PRECISE,
-    PRECISE_PARTS, SPLIT, WAVE,
+    PRECISE_PARTS, SPLIT, SPLIT_BY_CLUSTERS, WAVE,
 };
 
 /// A kernel of this module, by its tile.
@@ -76,6 +76,7 @@ instances! {
     ALTERNATING by Persistent,
     COOPERATIVE by Persistent,
     EVERY_OTHER_ROW by Persistent,
+    SPLIT_BY_CLUSTERS by Split,
 }
 
 impl Instance {
@@ -118,7 +119,8 @@ impl Instance {
             }
             Instance::Split(t) => {
                 let turned = t.turned as usize;
-                [3, t.groups, t.columns, t.stages, t.ctas, turned, 0, 0, 0, 0]
+                let [x, y] = t.along;
+                [3, t.groups, t.columns, t.stages, x, y, turned, 0, 0, 0]
             }
             Instance::Cluster(t) => {
                 let ([x, y], turned) = (t.along, t.turned as usize);
@@ -205,12 +207,13 @@ impl Instance {
             Instance::Split(tile) => {
                 // Exchanged, either operand may be shared, and both are along K.
                 let is_along_k = need.is_mn_major == [false; 2];
-                let is_taken = if tile.turned {
+                let is_taken = if tile.turned || tile.along[1] > 1 {
                     is_along_k
                 } else {
-                    takes(tile.shape(), tile.ctas)
+                    takes(tile.shape(), tile.along[0])
                 };
-                (need.batches == 1 && is_taken).then_some(self)
+                let is_able = is_taken && tile.is_divided() && multiplies(tile.columns);
+                (need.batches == 1 && is_able).then_some(self)
             }
             Instance::Cluster(tile) => {
                 let is_along_k = need.batches == 1 && need.is_mn_major == [false; 2];
@@ -260,6 +263,15 @@ fn by_pairs(ctas: usize) -> &'static str {
     if ctas > 1 { " by pairs" } else { "" }
 }
 
+/// The same of tiles of clusters along rows and along columns.
+fn write_clusters(f: &mut fmt::Formatter<'_>, [x, y]: [usize; 2]) -> fmt::Result {
+    match [x, y] {
+        [1, 1] => Ok(()),
+        [PAIR, 1] => f.write_str(by_pairs(PAIR)),
+        _ => write!(f, " by clusters of {x}x{y}"),
+    }
+}
+
 /// What is said of tiles whose rows are columns of C.
 fn exchanged(is_turned: bool) -> &'static str {
     if is_turned { ", A and B exchanged" } else { "" }
@@ -282,8 +294,9 @@ impl fmt::Display for Instance {
                 write!(f, "{rows}x{columns} by {ctas} CTAs along K{turned}")
             }
             Instance::Split(tile) => {
-                let ([rows, columns], pairs) = (tile.shape(), by_pairs(tile.ctas));
-                write!(f, "{rows}x{columns} in parts along K{pairs}")?;
+                let [rows, columns] = tile.shape();
+                write!(f, "{rows}x{columns} in parts along K")?;
+                write_clusters(f, tile.along)?;
                 f.write_str(exchanged(tile.turned))
             }
             Instance::Precise(tile) => {
@@ -306,18 +319,14 @@ impl fmt::Display for Instance {
                 f.write_str(exchanged(tile.turned))
             }
             Instance::Persistent(tile) => {
-                let ([rows, columns], [x, y]) = (tile.shape(), tile.along);
+                let [rows, columns] = tile.shape();
                 let schedule = if tile.groups > 1 {
                     "cooperative"
                 } else {
                     "in turns"
                 };
                 write!(f, "{rows}x{columns} {schedule}")?;
-                match tile.along {
-                    [1, 1] => {}
-                    [PAIR, 1] => f.write_str(by_pairs(PAIR))?,
-                    _ => write!(f, " by clusters of {x}x{y}")?,
-                }
+                write_clusters(f, tile.along)?;
                 if tile.every_other_row {
                     f.write_str(", every other row")?;
                 }

@@ -22,9 +22,9 @@ pub(super) fn ranks([along_rows, along_columns]: [usize; 2]) -> [Option<Scalar<i
 /// Which part of an operand's rows a CTA loads, and to whom: of `ctas` CTAs with the same rows that of `rank`, to all of `mask`.
 #[derive(Clone, Copy)]
 pub(super) struct Share {
-    ctas: usize,
-    rank: Scalar<i32>,
-    mask: Scalar<i32>,
+    pub(super) ctas: usize,
+    pub(super) rank: Scalar<i32>,
+    pub(super) mask: Scalar<i32>,
 }
 
 impl Share {
@@ -52,6 +52,47 @@ impl Share {
             }
         });
         [of_x, of_y]
+    }
+}
+
+/// An operand of a cluster with so many tiles along rows and along columns: X, which CTAs beside each other have in common, or Y, which those one above the other have.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared {
+    along: [usize; 2],
+    operand: usize,
+}
+
+/// A CTA has it to itself.
+impl Default for Shared {
+    fn default() -> Self {
+        Shared {
+            along: [1; 2],
+            operand: 0,
+        }
+    }
+}
+
+impl Shared {
+    /// Of X and of Y.
+    pub(crate) fn of_operands(along: [usize; 2]) -> [Shared; 2] {
+        [0, 1].map(|operand| Shared { along, operand })
+    }
+
+    /// CTAs of the cluster that have rows of their own of it.
+    pub(crate) fn others(self) -> usize {
+        self.along[self.operand]
+    }
+
+    /// Tiles of the cluster along rows and along columns.
+    pub(crate) fn along(self) -> [usize; 2] {
+        self.along
+    }
+
+    /// What this CTA loads of it, if others load some of it too.
+    #[track_caller]
+    pub(super) fn share(self) -> Option<Share> {
+        let [of_x, of_y] = Share::of_operands(self.along);
+        if self.operand == 0 { of_x } else { of_y }
     }
 }
 

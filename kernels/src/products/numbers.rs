@@ -55,6 +55,15 @@ pub(super) const fn split_by_pairs(tile: [usize; 3]) -> usize {
     Instance::Split(SplitTile::of(tile).by_pairs()).number()
 }
 
+/// By clusters of so many tiles along rows and along columns.
+pub(super) const fn split_by_clusters(along: [usize; 2], tile: [usize; 3]) -> usize {
+    Instance::Split(SplitTile::of(tile).by_clusters(along)).number()
+}
+
+pub(super) const fn split_exchanged_by_clusters(along: [usize; 2], tile: [usize; 3]) -> usize {
+    Instance::Split(SplitTile::of(tile).by_clusters(along).exchanged()).number()
+}
+
 pub(super) const fn split_exchanged(tile: [usize; 3]) -> usize {
     Instance::Split(SplitTile::of(tile).exchanged()).number()
 }

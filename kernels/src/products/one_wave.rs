@@ -8,6 +8,7 @@ use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, steps_of_tile, swizzle_of_results};
+use super::multicast::Shared;
 use super::ring::{Ring, overlapped};
 use super::settled::{are_settled, load_steps};
 
@@ -50,8 +51,9 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         stages,
         ctas,
     } = form.tile;
-    let a = Source::new(a, form.sides[0], groups * rows).of_clusters(ctas, m);
-    let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
+    let [of_a, of_b] = Shared::of_operands([ctas, 1]);
+    let a = Source::new(a, form.sides[0], groups * rows).of_clusters(of_a, m);
+    let b = Source::new(b, form.sides[1], columns).of_clusters(of_b, n);
     let ring = Ring::new(a, b, stages, groups);
     let pipeline = ring.pipeline;
     let [row, column] = [

@@ -29,7 +29,7 @@ fn shortest_apart(instance: Instance) -> f64 {
         Instance::Wave(tile) if tile.ctas == 1 => 10.0,
         Instance::Few(tile) if tile.ctas == 1 => 10.0,
         Instance::Few(tile) if tile.ctas == 2 => 12.0,
-        Instance::Split(tile) if tile.ctas == 1 => 14.0,
+        Instance::Split(tile) if tile.ctas() == 1 => 14.0,
         Instance::Cluster(tile) if tile.parts == 1 => match tile.along {
             [1, 1] => 10.0,
             [2 | 4, 1] => 8.0,

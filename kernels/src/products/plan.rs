@@ -109,9 +109,7 @@ impl Plan {
         if !need.is_countable() || need.batches > MOST_ALONG_Y {
             return None;
         }
-        if let Some(tiles) = Division::tiles(instance, need)
-            && Division::most(tiles, need.steps()) < 2
-        {
+        if Division::is_in_vain(instance, need) {
             return None;
         }
         let plan = Plan::of(instance.fitted(need)?, need);

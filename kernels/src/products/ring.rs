@@ -16,17 +16,20 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T: Operand> Ring<T> {
-    /// Of so many stages, which consumers of all CTAs that share an operand release to each of them.
+    /// Of so many stages, which consumers of all CTAs that share an operand release to each other.
     #[track_caller]
     pub(crate) fn new(a: Source<T>, b: Source<T>, stages: usize, groups: usize) -> Self {
         let consumers = Consumers::warpgroups(groups);
-        let ctas = a.ctas().max(b.ctas());
-        if ctas == 1 {
-            let pipeline = Pipeline::tma((a.map(), b.map()), stages, consumers);
-            return Ring { pipeline, a, b };
-        }
+        let consumers = match b.shared().along() {
+            [1, 1] => {
+                let pipeline = Pipeline::tma((a.map(), b.map()), stages, consumers);
+                return Ring { pipeline, a, b };
+            }
+            [ctas, 1] => consumers.of_ctas(ctas),
+            along => consumers.of_grid(along),
+        };
         let tiles = (a.alloc(stages), b.alloc(stages));
-        let pipeline = Pipeline::new(tiles, Producers::Tma, consumers.of_ctas(ctas));
+        let pipeline = Pipeline::new(tiles, Producers::Tma, consumers);
         // Others arrive at its mbarriers.
         cluster_barrier_relaxed();
         Ring { pipeline, a, b }
@@ -50,7 +53,7 @@ impl<T: Operand> Ring<T> {
     /// Behind the last load: a CTA that others share an operand with does not end before they have released its stages.
     #[track_caller]
     pub(crate) fn end(self, at: PipelineState) {
-        if self.a.ctas().max(self.b.ctas()) > 1 {
+        if self.b.shared().along() != [1; 2] {
             self.pipeline.producer_tail(at);
         }
     }

@@ -9,18 +9,19 @@ use std::fmt;
 use tilekit::prelude::*;
 use tilekit::target::SM_90A;
 
-use super::dense::{PAIR, rows_of_group, write_ctas};
+use super::dense::{PAIR, rows_of_group};
 use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{
-    INSTRUCTION_ROWS, MBARRIER_BYTES, Operand, ResultOf, STAGE_BYTES, depth, unit,
+    INSTRUCTION_ROWS, MBARRIER_BYTES, Operand, ResultOf, STAGE_BYTES, SWIZZLED_ROWS, depth, unit,
 };
 use super::form::{Form, Source};
+use super::multicast::{Shared, ranks};
 use super::raster;
 use super::ring::Ring;
 use super::split_workspace::{ADDED, Exchange, MOST_PARTS};
 
-/// A tile of [`split_k`]: `[groups * 64, columns]`, one of `ctas` of a cluster.
+/// A tile of [`split_k`]: `[groups * 64, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SplitTile {
     /// Consumer warpgroups.
@@ -29,8 +30,8 @@ pub struct SplitTile {
     pub columns: usize,
     /// Stages of the ring.
     pub stages: usize,
-    /// CTAs of a cluster, whose tiles are one above the other: each loads its share of the columns and multicasts it to all.
-    pub ctas: usize,
+    /// Tiles of a cluster along rows and along columns: CTAs whose tiles are beside each other load a share of their rows each and multicast it, and those whose tiles are one above the other the same of their columns.
+    pub along: [usize; 2],
     /// A and B are exchanged: rows of the tile are columns of C.
     pub turned: bool,
 }
@@ -42,7 +43,7 @@ impl SplitTile {
             groups,
             columns,
             stages,
-            ctas: 1,
+            along: [1; 2],
             turned: false,
         }
     }
@@ -64,15 +65,36 @@ impl SplitTile {
         }
     }
 
-    /// The same for each CTA of pairs.
+    /// The same for each CTA of pairs that share columns.
     #[must_use]
     pub const fn by_pairs(self) -> Self {
-        SplitTile { ctas: PAIR, ..self }
+        self.by_clusters([PAIR, 1])
     }
 
-    /// Columns of B that a CTA loads.
-    pub fn share(self) -> usize {
-        self.columns / self.ctas
+    /// The same for each CTA of clusters of so many tiles along rows and along columns.
+    #[must_use]
+    pub const fn by_clusters(self, along: [usize; 2]) -> Self {
+        SplitTile { along, ..self }
+    }
+
+    /// CTAs of a cluster.
+    pub(crate) const fn ctas(self) -> usize {
+        self.along[0] * self.along[1]
+    }
+
+    /// Rows of either operand that a CTA loads.
+    pub fn shares(self) -> [usize; 2] {
+        let ([rows, columns], [along_rows, along_columns]) = (self.shape(), self.along);
+        [rows / along_columns, columns / along_rows]
+    }
+
+    /// Whether CTAs of a cluster load as many rows of each operand, in whole atoms of the swizzle.
+    pub(super) fn is_divided(self) -> bool {
+        let [along_rows, along_columns] = self.along;
+        let extents = self.shape().into_iter().zip([along_columns, along_rows]);
+        extents
+            .into_iter()
+            .all(|(extent, ctas)| extent.is_multiple_of(ctas * SWIZZLED_ROWS))
     }
 
     /// Rows and columns.
@@ -103,11 +125,15 @@ impl fmt::Display for SplitTile {
             groups,
             columns,
             stages,
-            ctas,
+            along: [x, y],
             turned,
         } = self;
         write!(f, "{groups}x{columns}x{stages}")?;
-        write_ctas(f, *ctas)?;
+        match [x, y] {
+            [1, 1] => {}
+            [ctas, 1] => write!(f, "+{ctas}_ctas")?,
+            _ => write!(f, "+{x}x{y}_ctas")?,
+        }
         f.write_str(if *turned { "+turned" } else { "" })
     }
 }
@@ -131,13 +157,18 @@ impl<T: Operand> Parts<T> {
         range(program_id(0), all).step(num_programs(0))
     }
 
-    /// The row and column of a tile: CTAs of a cluster have the same part of tiles one above the other.
+    /// The row and column of a tile: CTAs of a cluster have the same part of neighbours.
     #[device]
     fn place(self, tile: Scalar<i32>) -> [Scalar<i32>; 2] {
-        let ctas = self.exchange.tile.ctas;
+        let SplitTile { along, .. } = self.exchange.tile;
+        let [along_rows, along_columns] = along;
+        let ctas = along_rows * along_columns;
         if ctas > 1 {
             let [row, column] = self.order.place(tile / ctas);
-            [row * ctas + cluster_rank(), column]
+            let [of_row, of_column] = ranks(along);
+            let row = of_row.map_or(row, |rank| row * along_rows + rank);
+            let column = of_column.map_or(column, |rank| column * along_columns + rank);
+            [row, column]
         } else {
             self.order.place(tile)
         }
@@ -215,13 +246,13 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` in parts of `each` steps along K, of which each tile has `parts`, none empty. `sums` and `counts` are as [`SplitTile::workspace`] says; counts are 0 before the first launch. The
 /// programs of a tile wait for each other: where a tile has several parts, there are no more programs than are resident at a time
 /// (`kernels/src/products/division.rs` plans no more), one for each part. Element `[i, j]` of the result is at `out + i * stride + j`, or in a turned tile
-/// at `out + j * stride + i`: the product with A and B exchanged. By clusters of several CTAs B is along K.
-#[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
+/// at `out + j * stride + i`: the product with A and B exchanged. What CTAs of a cluster share is along K.
+#[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
 pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     #[fixed] form: Form<SplitTile, E>,
-    #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
+    #[block(form.sides[0].block::<T>(form.tile.shares()[0]), form.sides[0].swizzle::<T>(form.tile.shares()[0]))]
     a: TensorMap<T>,
-    #[block(form.sides[1].block::<T>(form.tile.share()), form.sides[1].swizzle::<T>(form.tile.share()))]
+    #[block(form.sides[1].block::<T>(form.tile.shares()[1]), form.sides[1].swizzle::<T>(form.tile.shares()[1]))]
     b: TensorMap<T>,
     out: Ptr<O>,
     #[multiple_of(unit::<O>())] stride: i32,
@@ -257,7 +288,7 @@ fn tiles_of(order: GroupedRows, ctas: usize) -> Scalar<i32> {
     }
 }
 
-/// The part of this program, or of the tiles that the CTAs of a cluster have, one above the other.
+/// The part of this program, or of the tiles that the CTAs of a cluster have.
 #[device]
 fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     form: Form<SplitTile, E>,
@@ -269,11 +300,13 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     (sums, counts): (Ptr<T::Sum>, Ptr<u32>),
 ) {
     let tile = form.tile;
-    let ([rows, columns], ctas) = (tile.shape(), tile.ctas);
-    let a = Source::new(a, form.sides[0], rows).of_clusters(ctas, m);
-    let b = Source::new(b, form.sides[1], columns).shared_by(ctas);
+    let ([rows, columns], ctas) = (tile.shape(), tile.ctas());
+    let [along_rows, along_columns] = tile.along;
+    let [of_a, of_b] = Shared::of_operands(tile.along);
+    let a = Source::new(a, form.sides[0], rows).of_clusters(of_a, m);
+    let b = Source::new(b, form.sides[1], columns).of_clusters(of_b, n);
     let ring = Ring::new(a, b, tile.stages, tile.groups);
-    let of_cluster = [ctas * rows, columns];
+    let of_cluster = [along_rows * rows, along_columns * columns];
     let of_group = if ctas == 1 {
         raster::rows_of_group(of_cluster)
     } else {
@@ -312,4 +345,22 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     };
     let store = |place, sums| ending.store_rows(place, sums);
     multiply_parts(parts, store);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::products::tiles::SPLIT_BY_CLUSTERS;
+
+    #[test]
+    fn listed_tiles_of_clusters_fill_shared_memory_and_are_divided() {
+        for tile in SPLIT_BY_CLUSTERS {
+            let filled = SplitTile {
+                turned: tile.turned,
+                ..SplitTile::filled([tile.groups, tile.columns]).by_clusters(tile.along)
+            };
+            assert_eq!(tile, filled);
+            assert!(tile.is_divided(), "{tile}");
+        }
+    }
 }

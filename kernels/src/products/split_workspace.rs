@@ -11,13 +11,21 @@ pub(super) const MOST_PARTS: usize = 16;
 /// Elements of sums that a warpgroup adds at a time: 32 bytes of each part a thread.
 pub(super) const ADDED: usize = 1024;
 
-/// Rows and columns of them: 128 bytes of a row of C in 16 bits, whichever way the tile lies.
-const ADDED_SHAPE: [usize; 2] = [16, 64];
+impl SplitTile {
+    /// Rows and columns of what is added at a time: 128 bytes of a row of C in 16 bits, whichever way the tile lies, or 32 bytes where its columns are not as many times 64.
+    fn added(self) -> [usize; 2] {
+        if self.turned || !self.columns.is_multiple_of(64) {
+            [64, 16]
+        } else {
+            [16, 64]
+        }
+    }
+}
 
 /// A word of `counts` counts arrivals below this bit, which changes with the last one.
 const ALL_ARRIVED: u32 = 1 << 31;
 
-/// Memory in which the parts of a tile are. Each of the programs that share a tile adds some of its rows, or columns of a turned tile, when all parts are there.
+/// Memory in which the parts of a tile are. Each of the programs that share a tile adds some of its rows or columns when all parts are there.
 ///
 /// # Order of a part
 /// Sums lie as threads of `wgmma` have them, 16 bytes of each thread after each other, so that a warp stores whole lines: by rows a warp's store is of 8 lines, of 32 bytes each, and the release that follows waited for
@@ -115,9 +123,9 @@ impl<S: Numeric> Exchange<S> {
     #[track_caller]
     fn place(self, chunk: Scalar<i32>, group: usize) -> [Scalar<i32>; 2] {
         let first = (group * INSTRUCTION_ROWS) as i32;
-        let [rows, columns] = ADDED_SHAPE;
-        if self.tile.turned {
-            [scalar(first), chunk * rows]
+        let [rows, columns] = self.tile.added();
+        if rows == INSTRUCTION_ROWS {
+            [scalar(first), chunk * columns]
         } else {
             let in_row = self.tile.columns / columns;
             [chunk / in_row * rows + first, chunk % in_row * columns]
@@ -128,8 +136,7 @@ impl<S: Numeric> Exchange<S> {
     #[track_caller]
     fn store_part(self, before: Scalar<i64>, sums: Tensor<S>) {
         let to = self.sums + before;
-        let [rows, columns] = ADDED_SHAPE;
-        let width = if self.tile.turned { rows } else { columns };
+        let [rows, width] = self.tile.added();
         static_assert!(
             self.tile.columns.is_multiple_of(width),
             "parts of {} columns are added {width} at a time",
@@ -137,7 +144,7 @@ impl<S: Numeric> Exchange<S> {
         );
         for piece in 0..self.tile.columns / width {
             let sums = sums.slice(1, piece * width..(piece + 1) * width);
-            if self.tile.turned {
+            if rows == INSTRUCTION_ROWS {
                 // Warp, half, row, unit of 8 columns, lane of the row, column.
                 let sums = sums.reshape([4, 2, 8, 2, 4, 2]).permute([3, 0, 2, 4, 1, 5]);
                 let sums = sums.reshape([ADDED]);
@@ -147,7 +154,7 @@ impl<S: Numeric> Exchange<S> {
                 // Warp, half, row, two dimensions of units of 8 columns, lane of the row, column.
                 let sums = sums.reshape([4, 2, 8, 4, 2, 4, 2]);
                 let sums = sums.permute([0, 4, 3, 2, 5, 1, 6]).reshape([4, ADDED]);
-                let in_row = self.tile.columns / columns;
+                let in_row = self.tile.columns / width;
                 let warp = rows_of(sums.layout(), scalar(0), 4);
                 let at = columns_of(sums.layout(), scalar((piece * ADDED) as i32), ADDED);
                 to.at(warp * (in_row * ADDED) as i32 + at).store(sums);
@@ -203,15 +210,18 @@ impl<S: Numeric> Exchange<S> {
     #[track_caller]
     fn by_rows(self, sums: Tensor<S>) -> Tensor<S> {
         // A thread has 8 neighbours of a row of C, out of those that its warp has.
-        let [rows, columns] = ADDED_SHAPE;
-        if self.tile.turned {
-            let sums = sums.reshape([2, 4, 8, 4, 2, 2]).permute([1, 4, 2, 0, 3, 5]);
+        let added @ [rows, _] = self.tile.added();
+        let (order, layout) = if self.tile.turned {
             let layout = Blocked::new([8, 1], [2, 16], [4, 1], [0, 1]);
-            sums.reshape([columns, rows]).convert_layout(layout)
+            ([1, 4, 2, 0, 3, 5], layout)
+        } else if rows == INSTRUCTION_ROWS {
+            let layout = Blocked::new([1, 8], [16, 2], [4, 1], [1, 0]);
+            ([1, 4, 2, 0, 3, 5], layout)
         } else {
-            let sums = sums.reshape([2, 4, 8, 4, 2, 2]).permute([4, 2, 1, 0, 3, 5]);
             let layout = Blocked::new([1, 8], [16, 2], [1, 4], [1, 0]);
-            sums.reshape([rows, columns]).convert_layout(layout)
-        }
+            ([4, 2, 1, 0, 3, 5], layout)
+        };
+        let sums = sums.reshape([2, 4, 8, 4, 2, 2]).permute(order);
+        sums.reshape(added).convert_layout(layout)
     }
 }

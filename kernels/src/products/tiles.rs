@@ -159,7 +159,7 @@ pub(super) const FEW: [FewTile; 32] = by_clusters(&[
     (FewTile::of([2, 128, 6]), 3),
 ]);
 
-/// Tiles of `split_k`: warpgroups, columns, stages. Columns are multiples of 64, those of exchanged tiles of 16. Of 48 that were timed on an H200 at 39 products of few tiles with long K they are those that gain most, one after the
+/// Tiles of `split_k`: warpgroups, columns, stages. Of 48 that were timed on an H200 at 39 products of few tiles with long K they are those that gain most, one after the
 /// other (`bench/results/products/split_k.md`).
 pub(super) const SPLIT: [SplitTile; 19] = [
     SplitTile::of([1, 64, 14]),
@@ -181,6 +181,19 @@ pub(super) const SPLIT: [SplitTile; 19] = [
     SplitTile::of([2, 160, 6]).by_pairs().exchanged(),
     SplitTile::of([2, 176, 5]).exchanged(),
     SplitTile::of([2, 176, 5]).by_pairs().exchanged(),
+];
+
+/// Those of clusters that share one operand by fours, or both. Of those that 230 products were timed by on an H200 they gain most, one after the other.
+pub(super) const SPLIT_BY_CLUSTERS: [SplitTile; 9] = [
+    SplitTile::of([1, 80, 12]).by_clusters([2, 2]),
+    SplitTile::of([2, 80, 8]).by_clusters([2, 2]),
+    SplitTile::of([2, 112, 7]).by_clusters([2, 2]),
+    SplitTile::of([2, 144, 6]).by_clusters([2, 2]),
+    SplitTile::of([1, 96, 11]).by_clusters([4, 1]),
+    SplitTile::of([1, 160, 7]).by_clusters([4, 1]),
+    SplitTile::of([2, 96, 7]).by_clusters([4, 2]),
+    SplitTile::of([1, 160, 7]).by_clusters([4, 1]).exchanged(),
+    SplitTile::of([2, 96, 7]).by_clusters([2, 2]).exchanged(),
 ];
 
 /// Tiles of `cluster_tiles`: tiles of a cluster along rows and columns; warpgroups, columns, stages. Of some 500 that fit they are those that gain most over 135 shapes by what was timed on an H200, one after the other

@@ -410,12 +410,12 @@ pub(super) fn cluster_microseconds(tile: ClusterTile, grid: [usize; 3], need: &N
 }
 
 pub(super) fn split_microseconds(tile: SplitTile, divided: Division, need: &Need) -> f64 {
-    let ([rows, columns], ctas) = (tile.shape(), tile.ctas);
-    let Division { tiles, parts, each } = divided;
-    let (area, stage) = (
-        (rows * columns) as f64,
-        (rows + columns / ctas) as f64 * 128.0,
-    );
+    let ([rows, columns], ctas) = (tile.shape(), tile.ctas());
+    let Division {
+        tiles, parts, each, ..
+    } = divided;
+    let area = (rows * columns) as f64;
+    let stage = tile.shares().iter().sum::<usize>() as f64 * 128.0;
     let exchange = exchange_cycles(area);
     let cycles = 4110.0 + each as f64 * step_cycles([rows, columns]) + exchange;
     let l2_bytes = (tiles * parts * each) as f64 * stage;
@@ -477,7 +477,10 @@ pub(super) fn precise_microseconds(
 }
 
 pub(super) fn precise_parts_microseconds(tile: PreciseTile, divided: Division, need: &Need) -> f64 {
-    let ([rows, columns], Division { tiles, parts, each }) = (tile.shape(), divided);
+    let [rows, columns] = tile.shape();
+    let Division {
+        tiles, parts, each, ..
+    } = divided;
     let (area, stage) = ((rows * columns) as f64, (rows + columns) as f64 * 128.0);
     // As many cycles as were fitted to it before its parts lay in lines, but for what an element takes less since: its own times were not measured again.
     let exchange = 1850.0 + exchange_cycles(area);

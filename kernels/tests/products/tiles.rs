@@ -151,36 +151,46 @@ fn plan_of(products: &Products, device: &Device, [m, n, k]: [usize; 3], lies: [L
     plan.unwrap().to_string()
 }
 
-/// Chunks of sums that fill no pair of them, and as many as there are.
+/// Chunks of sums that fill no pair of them, and as many as there are, by clusters that share one operand or both.
 #[test]
 fn parts_along_k_have_tiles_of_any_width() {
     let device = Device::emulator();
-    for (groups, columns, turned) in [
-        (1, 192, false),
-        (1, 256, false),
-        (2, 192, false),
-        (1, 80, true),
-        (1, 240, true),
-        (2, 96, true),
-        (2, 208, true),
+    for (groups, columns, turned, along) in [
+        (1, 192, false, [1, 1]),
+        (1, 256, false, [2, 1]),
+        (2, 192, false, [1, 2]),
+        (1, 48, false, [2, 1]),
+        (2, 144, false, [2, 1]),
+        (1, 96, false, [4, 1]),
+        (2, 144, false, [1, 4]),
+        (1, 80, false, [2, 2]),
+        (1, 80, true, [1, 1]),
+        (1, 240, true, [2, 1]),
+        (2, 96, true, [1, 2]),
+        (2, 208, true, [2, 1]),
+        (1, 64, true, [4, 2]),
+        (1, 48, true, [2, 4]),
+        (1, 64, true, [8, 1]),
     ] {
-        let tile = SplitTile::filled([groups, columns]);
+        let tile = SplitTile::filled([groups, columns]).by_clusters(along);
         let tile = if turned { tile.exchanged() } else { tile };
-        for tile in [tile, tile.by_pairs()] {
-            let extents = [groups * 64 * tile.ctas - 24, columns + 8];
-            let [m, n] = if turned {
-                [extents[1], extents[0]]
-            } else {
-                extents
-            };
-            let (instance, size) = (Instance::Split(tile), [m, n, 1000]);
-            let mut dispatch = Dispatch::default();
-            dispatch.set(&Need::of_16_bits(size), instance);
-            let chosen = dispatch.choose(&Need::of_16_bits(size)).unwrap();
-            assert_eq!(chosen.plan.instance, instance);
-            let products = Products::with_dispatch(&device, dispatch);
-            let lies = [Lies::Rows, Lies::Columns, Lies::Rows];
-            check::<f16>(&products, &device, size, lies);
-        }
+        let [along_rows, along_columns] = along;
+        let extents = [
+            groups * 64 * along_rows - 24,
+            columns * along_columns.max(2) - columns + 8,
+        ];
+        let [m, n] = if turned {
+            [extents[1], extents[0]]
+        } else {
+            extents
+        };
+        let (instance, size) = (Instance::Split(tile), [m, n, 1000]);
+        let mut dispatch = Dispatch::default();
+        dispatch.set(&Need::of_16_bits(size), instance);
+        let chosen = dispatch.choose(&Need::of_16_bits(size)).unwrap();
+        assert_eq!(chosen.plan.instance, instance);
+        let products = Products::with_dispatch(&device, dispatch);
+        let lies = [Lies::Rows, Lies::Columns, Lies::Rows];
+        check::<f16>(&products, &device, size, lies);
     }
 }

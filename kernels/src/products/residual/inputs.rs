@@ -75,7 +75,7 @@ impl Tile {
                 ..Tile::new(2, [rows_of(tile.groups), tile.columns], tile.stages)
             },
             Instance::Split(tile) => Tile {
-                paired: tile.ctas,
+                along: tile.along,
                 turned: tile.turned,
                 ..Tile::new(3, tile.shape(), tile.stages)
             },
