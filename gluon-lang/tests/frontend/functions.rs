@@ -204,6 +204,66 @@ fn a_closure_that_only_reads_borrows_as_in_rust() {
     assert!(reading_closure.trace().is_ok());
 }
 
+#[derive(Clone, Copy, Aggregate)]
+struct Counted {
+    sum: Scalar<i32>,
+    count: Scalar<i32>,
+}
+
+impl Counted {
+    #[device]
+    fn add(&mut self, x: Scalar<i32>) {
+        self.sum += x;
+        self.count += 1;
+    }
+}
+
+#[kernel(warps = 1)]
+fn closures_that_change_by_methods(x: Ptr<i32>, out: Ptr<i32>, n: i32) {
+    let zero = Counted {
+        sum: scalar(0),
+        count: scalar(0),
+    };
+    let (mut all, mut even, mut steps) = (zero, zero, scalar(0));
+    let mut add = |x: Scalar<i32>| all.add(x);
+    let mut add_even = |x: Scalar<i32>| {
+        even.add(x);
+        steps += 1;
+    };
+    for i in range(0, n) {
+        add(x.at(i).load());
+        if i % 2 == 0 {
+            add_even(x.at(i).load());
+        }
+    }
+    out.at(0).store(all.sum + all.count);
+    out.at(1).store(even.sum + steps);
+}
+
+#[kernel(warps = 1)]
+fn a_loop_that_reads_what_a_closure_borrows(x: Ptr<i32>, out: Ptr<i32>, n: i32) {
+    let mut first = x.at(0).load();
+    let above = |x: Scalar<i32>| x - first;
+    let mut sum = scalar(0);
+    for i in range(0, n) {
+        sum += above(x.at(i).load()) * first;
+    }
+    first += sum;
+    out.store(first);
+}
+
+/// As the same without closures.
+#[test]
+fn closures_change_by_methods_what_loops_carry() {
+    insta::assert_snapshot!(ir(closures_that_change_by_methods));
+}
+
+/// That it compiles is what is tested: the loop carries `sum` alone.
+#[test]
+fn a_loop_borrows_what_a_closure_has_borrowed_as_in_rust() {
+    assert!(a_loop_that_reads_what_a_closure_borrows.trace().is_ok());
+}
+
 #[kernel(warps = 1)]
 fn return_deep_in_closure(out: Ptr<i32>, n: i32) {
     let store = |k: i32| {

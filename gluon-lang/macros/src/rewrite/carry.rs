@@ -63,6 +63,10 @@ impl Scopes {
         let is_there = is_loop || is_shared || !uses.moves(name);
         let is_plain = variable.contents.kind == Kind::Plain;
         match variable.binding {
+            // What a closure has borrowed is not carried, which would borrow it as `&mut`.
+            Binding::Mutable if variable.stays_borrowed(uses, name) => {
+                (is_loop && !is_plain).then_some(How::Watched)
+            }
             Binding::Mutable => Some(How::Itself),
             Binding::Reference => Some(How::WhatItRefersTo),
             Binding::LentReference => is_there.then_some(How::WhatItRefersTo),

@@ -23,10 +23,10 @@ impl Rewriter {
     /// Turns such a closure and its calls in the statements after it, if one of them stands in a loop or branch and nothing
     /// but calls uses it. Gives the statements that stand before it then.
     pub(super) fn lend_captures(&self, stmt: &mut Stmt, rest: &mut [Stmt]) -> Vec<Stmt> {
-        let Some((name, closure)) = bound_closure(stmt) else {
+        let Some((pattern, closure)) = bound_closure(stmt) else {
             return Vec::new();
         };
-        let name = name.clone();
+        let (name, is_mut) = (pattern.ident.clone(), pattern.mutability.is_some());
         let mut calls = Calls::of(&name);
         for stmt in rest.iter() {
             calls.visit_stmt(stmt);
@@ -34,7 +34,7 @@ impl Rewriter {
         if calls.is_used_otherwise || !calls.is_in_region {
             return Vec::new();
         }
-        let Some(lent) = self.changed_captures(closure) else {
+        let Some(lent) = self.changed_captures(closure, is_mut) else {
             return Vec::new();
         };
         lend(closure, &lent);
@@ -54,10 +54,14 @@ impl Rewriter {
         types
     }
 
-    /// The captured variables that the closure changes; `None` if there are none, or one that cannot be passed.
-    fn changed_captures(&self, closure: &ExprClosure) -> Option<Vec<Ident>> {
+    /// The captured variables that the closure changes; `None` if there are none, or one that cannot be passed. One that is `mut` changes by methods whose values are not used.
+    fn changed_captures(&self, closure: &ExprClosure, is_mut: bool) -> Option<Vec<Ident>> {
         let mut body = Body::default();
         body.visit_expr_closure(closure);
+        if is_mut {
+            body.call_at_the_end(&closure.body);
+            body.updated.append(&mut body.called);
+        }
         let mut lent: Vec<Ident> = Vec::new();
         for ident in body.changed {
             let name = ident.unraw().to_string();
@@ -151,7 +155,7 @@ fn is_lent(local: &syn::Local) -> bool {
 }
 
 /// `let name = |..| ..;`
-fn bound_closure(stmt: &mut Stmt) -> Option<(&Ident, &mut ExprClosure)> {
+fn bound_closure(stmt: &mut Stmt) -> Option<(&PatIdent, &mut ExprClosure)> {
     let Stmt::Local(local) = stmt else {
         return None;
     };
@@ -164,7 +168,7 @@ fn bound_closure(stmt: &mut Stmt) -> Option<(&Ident, &mut ExprClosure)> {
                 && closure.asyncness.is_none()
                 && init.diverge.is_none() =>
         {
-            Some((&pattern.ident, closure))
+            Some((pattern, closure))
         }
         _ => None,
     }
@@ -334,11 +338,42 @@ struct Body {
     changed: Vec<Ident>,
     /// Changed by `update`: accumulators, and cells, which are not `mut`.
     updated: Vec<Ident>,
+    /// Methods of these are called, whose values are not used.
+    called: Vec<Ident>,
     bound: HashSet<String>,
     in_macros: HashSet<String>,
 }
 
+impl Body {
+    /// The value of a closure that changes nothing else is `()`, or it need not be `mut`.
+    fn call_at_the_end(&mut self, body: &Expr) {
+        let end = match body {
+            Expr::Block(block) => match block.block.stmts.last() {
+                Some(Stmt::Expr(end, None)) => end,
+                _ => return,
+            },
+            end => end,
+        };
+        if self.changed.is_empty() && self.updated.is_empty() && self.called.is_empty() {
+            self.call(end);
+        }
+    }
+
+    fn call(&mut self, expr: &Expr) {
+        if let Expr::MethodCall(call) = expr {
+            self.called.extend(root_ident(&call.receiver));
+        }
+    }
+}
+
 impl<'a> Visit<'a> for Body {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        if let Stmt::Expr(expr, Some(_)) = stmt {
+            self.call(expr);
+        }
+        visit::visit_stmt(self, stmt);
+    }
+
     fn visit_expr_assign(&mut self, assign: &'a syn::ExprAssign) {
         let places = places(&assign.left);
         self.changed

@@ -72,6 +72,12 @@ impl Rewriter {
             *expr = self.way_out(expr, what, target, span);
             return;
         }
+        let is_block = matches!(self.exits.0[target].kind, Kind::Block(_));
+        let what = if is_block {
+            "break out of a block"
+        } else {
+            what
+        };
         let depth = self.exits.depth(target);
         let guard = quote_spanned!(span=> ::tilekit::rt::leaving(#what, #depth));
         if let (Kind::Value(scope), Expr::Break(e)) = (&self.exits.0[target].kind, &*expr) {

@@ -39,6 +39,8 @@ pub(super) struct Variable {
     /// Its number, if it was declared without a value.
     deferred: Option<usize>,
     pub(super) contents: Contents,
+    /// A closure captures it that does not change it.
+    is_borrowed: bool,
 }
 
 /// The variables in scope, innermost last: of a name several, if some of them are there under a `#[cfg(..)]`.
@@ -82,10 +84,21 @@ impl Scopes {
             };
             Some((name, vec![captured]))
         });
-        let captured = captured.collect();
+        let captured: HashMap<_, _> = captured.collect();
+        self.borrow(captured.keys());
         self.open();
         if let Some(scope) = self.open.last_mut() {
             *scope = captured;
+        }
+    }
+
+    /// While a closure is alive, variables that it does not change are borrowed.
+    fn borrow<'n>(&mut self, names: impl Iterator<Item = &'n String>) {
+        for name in names {
+            let variables = self.open.iter_mut().rev().find_map(|s| s.get_mut(name));
+            for variable in variables.into_iter().flatten() {
+                variable.is_borrowed = true;
+            }
         }
     }
 
@@ -125,6 +138,7 @@ impl Scopes {
             cfgs: cfgs.to_vec(),
             deferred,
             contents: self.contents,
+            is_borrowed: false,
         });
     }
 
@@ -308,6 +322,13 @@ impl Scopes {
             Expr::Paren(e) => self.root_variable(&e.expr),
             _ => None,
         }
+    }
+}
+
+impl Variable {
+    /// Does a closure borrow it, and does a region not change it?
+    pub(super) fn stays_borrowed(&self, uses: &Uses, name: &str) -> bool {
+        self.is_borrowed && is_unchanged(self, uses, name)
     }
 }
 

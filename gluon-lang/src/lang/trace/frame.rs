@@ -91,13 +91,18 @@ fn refuse_recursion(function: &str, at: At) -> ! {
 }
 
 pub(super) fn refuse(what: &str, at: At) -> ! {
+    let named = match what {
+        "break out of a block" => "`break` out of a block".to_owned(),
+        other => format!("`{other}`"),
+    };
     let error = OpError::new(
         Code::EarlyExit,
-        format!("`{what}` inside a runtime loop or branch"),
+        format!("{named} inside a runtime loop or branch"),
     )
     .note("this code is traced once; leaving it while tracing would lose what follows")
     .help(match what {
         "return" => "write it outside of the macro or the condition of the `while`",
+        "break out of a block" => "write the block as a closure that is called, and `return` its value, or as a `#[device]` function: these may be left under runtime conditions",
         "break" | "continue" => "make it a runtime loop, over `range(low, high)`, which the kernel may leave; in a loop that the host unrolls, put the rest under an `if`",
         _ => "unwrap it outside of the runtime loop or branch, or use `if` and `return`",
     });
