@@ -57,7 +57,7 @@ codes! {
     OutOfScope = "TK0014", "out-of-scope",
         "A value is used outside of the runtime loop, branch or closure that defines it. Carry it out through a `let mut` variable declared before.";
     EarlyExit = "TK0015", "early-exit",
-        "A runtime exit that a kernel cannot take: `break` or `continue` of a loop that the host unrolls, `?`, an exit out of a macro or out of the condition of a `while`, or an exit that leaves an accumulator in flight. The code is traced once, and leaving it during the trace would lose the rest. `break` and `continue` of runtime loops (`for` over `range(..)`, `while`, `loop`) and `return` are allowed anywhere.";
+        "A runtime exit that a kernel cannot take: `break` or `continue` of a loop that the host unrolls, `break` out of a block (`return` of a closure is allowed), `?`, an exit out of a macro or out of the condition of a `while`, or an exit that leaves an accumulator in flight. The code is traced once, and leaving it during the trace would lose the rest. `break` and `continue` of runtime loops (`for` over `range(..)`, `while`, `loop`) and `return` are allowed anywhere.";
     KernelPanicked = "TK0016", "kernel-panicked",
         "The kernel function panicked while it was traced: host code inside it (an index, an unwrap, an assert) failed.";
     StaticAssert = "TK0017", "static-assert",
