@@ -104,7 +104,16 @@ fn product_split_k_by_clusters_bf16(case: &mut Case) -> CaseResult {
     plain::<bf16, bf16>(case, Lies::ALONG_K)
 }
 
-#[case(sizes(m = [132], n = [136], k = [1096], instance = [split([2, 128, 7])], rivals = [0]))]
+#[case(sizes(
+    m = [132, 300, 88],
+    n = [136, 136, 248],
+    k = [1096, 1096, 712],
+    instance = [
+        split([2, 128, 7]), split_by_clusters([2, 2], [2, 112, 7]),
+        split_exchanged_by_clusters([4, 1], [1, 160, 7])
+    ],
+    rivals = [0, 0, 0]
+))]
 fn product_split_k_i8(case: &mut Case) -> CaseResult {
     plain::<i8, i32>(case, Lies::ALONG_K)
 }

@@ -45,8 +45,8 @@ impl Division {
         }
     }
 
-    /// Whether an instance divides K through memory, of which the tiles of a product leave no part to divide.
-    pub(super) fn is_in_vain(instance: Instance, need: &Need) -> bool {
+    /// Whether an instance would divide K through memory, but its tiles are too many for two parts of each.
+    pub(super) fn has_one_part(instance: Instance, need: &Need) -> bool {
         let ctas = match instance {
             Instance::Split(tile) => tile.ctas(),
             _ => 1,

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::factor::{Operand, depth};
+use super::factor::{Operand, SWIZZLED_ROWS, depth};
 use super::form::inside;
 
 /// Row and column of this CTA in its cluster, of dimensions with more than one. Ranks of a row are neighbours.
@@ -17,6 +17,24 @@ pub(super) fn ranks([along_rows, along_columns]: [usize; 2]) -> [Option<Scalar<i
             [Some(rank / along_columns), Some(rank % along_columns)]
         }
     }
+}
+
+/// Row and column of this CTA's tile, of the cluster in this row and column of clusters.
+#[track_caller]
+pub(super) fn tile_of_cluster(
+    [row, column]: [Scalar<i32>; 2],
+    along @ [along_rows, along_columns]: [usize; 2],
+) -> [Scalar<i32>; 2] {
+    let [of_row, of_column] = ranks(along);
+    let row = of_row.map_or(row, |rank| row * along_rows + rank);
+    let column = of_column.map_or(column, |rank| column * along_columns + rank);
+    [row, column]
+}
+
+/// Whether CTAs of a cluster, so many along rows and along columns, load as many rows of each operand of a tile, in whole atoms of the swizzle.
+pub(super) fn is_divided(shape: [usize; 2], [along_rows, along_columns]: [usize; 2]) -> bool {
+    let mut extents = shape.into_iter().zip([along_columns, along_rows]);
+    extents.all(|(extent, ctas)| extent.is_multiple_of(ctas * SWIZZLED_ROWS))
 }
 
 /// Which part of an operand's rows a CTA loads, and to whom: of `ctas` CTAs with the same rows that of `rank`, to all of `mask`.

@@ -10,7 +10,7 @@ use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::finished::Finished;
 use super::form::Form;
-use super::multicast::{Share, load_boxes, ranks};
+use super::multicast::{Share, load_boxes, tile_of_cluster};
 use super::persistent_tile::PersistentTile;
 use super::settled::are_settled;
 
@@ -97,12 +97,7 @@ impl Own {
     /// Row and column of a tile among those of as many rows.
     #[device]
     fn place_in_order(self, number: Scalar<i32>) -> [Scalar<i32>; 2] {
-        let [row, column] = self.order.place(number);
-        let [along_rows, along_columns] = self.tile.along;
-        let [of_row, of_column] = ranks(self.tile.along);
-        let row = of_row.map_or(row, |rank| row * along_rows + rank);
-        let column = of_column.map_or(column, |rank| column * along_columns + rank);
-        [row, column]
+        tile_of_cluster(self.order.place(number), self.tile.along)
     }
 }
 

@@ -7,6 +7,7 @@ use tilekit::target::SM_90A;
 
 use super::dense::PAIR;
 use super::factor::{INSTRUCTION_ROWS, MBARRIER_BYTES, STAGE_BYTES, SWIZZLED_ROWS};
+use super::multicast::is_divided;
 use super::persistent::GROUPS;
 
 /// Sums of a thread, in columns of one instruction, beside which an epilogue has the registers for the addresses of C's rows that it reads of an exchanged result.
@@ -173,12 +174,9 @@ impl PersistentTile {
         [along_columns, along_rows]
     }
 
-    /// Whether CTAs of a cluster load as many rows of each operand, in whole atoms of the swizzle.
+    /// Whether CTAs of a cluster load as many rows of each operand.
     pub(super) fn is_divided(self) -> bool {
-        let extents = self.shape().into_iter().zip(self.sharing());
-        extents
-            .into_iter()
-            .all(|(extent, ctas)| extent.is_multiple_of(ctas * SWIZZLED_ROWS))
+        is_divided(self.shape(), self.along)
     }
 
     /// Rows of X and of Y that a TMA load takes: those outside of a matrix are filled with zeros slower than others are loaded, and boxes that are outside as a whole need not be.

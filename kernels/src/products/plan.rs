@@ -109,7 +109,7 @@ impl Plan {
         if !need.is_countable() || need.batches > MOST_ALONG_Y {
             return None;
         }
-        if Division::is_in_vain(instance, need) {
+        if Division::has_one_part(instance, need) {
             return None;
         }
         let plan = Plan::of(instance.fitted(need)?, need);

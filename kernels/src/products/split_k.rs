@@ -13,10 +13,10 @@ use super::dense::{PAIR, rows_of_group};
 use super::ending::Ending;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{
-    INSTRUCTION_ROWS, MBARRIER_BYTES, Operand, ResultOf, STAGE_BYTES, SWIZZLED_ROWS, depth, unit,
+    INSTRUCTION_ROWS, MBARRIER_BYTES, Operand, ResultOf, STAGE_BYTES, depth, unit,
 };
 use super::form::{Form, Source};
-use super::multicast::{Shared, ranks};
+use super::multicast::{Shared, is_divided, tile_of_cluster};
 use super::raster;
 use super::ring::Ring;
 use super::split_workspace::{ADDED, Exchange, MOST_PARTS};
@@ -88,13 +88,9 @@ impl SplitTile {
         [rows / along_columns, columns / along_rows]
     }
 
-    /// Whether CTAs of a cluster load as many rows of each operand, in whole atoms of the swizzle.
+    /// Whether CTAs of a cluster load as many rows of each operand.
     pub(super) fn is_divided(self) -> bool {
-        let [along_rows, along_columns] = self.along;
-        let extents = self.shape().into_iter().zip([along_columns, along_rows]);
-        extents
-            .into_iter()
-            .all(|(extent, ctas)| extent.is_multiple_of(ctas * SWIZZLED_ROWS))
+        is_divided(self.shape(), self.along)
     }
 
     /// Rows and columns.
@@ -159,18 +155,12 @@ impl<T: Operand> Parts<T> {
 
     /// The row and column of a tile: CTAs of a cluster have the same part of neighbours.
     #[device]
-    fn place(self, tile: Scalar<i32>) -> [Scalar<i32>; 2] {
-        let SplitTile { along, .. } = self.exchange.tile;
-        let [along_rows, along_columns] = along;
-        let ctas = along_rows * along_columns;
-        if ctas > 1 {
-            let [row, column] = self.order.place(tile / ctas);
-            let [of_row, of_column] = ranks(along);
-            let row = of_row.map_or(row, |rank| row * along_rows + rank);
-            let column = of_column.map_or(column, |rank| column * along_columns + rank);
-            [row, column]
+    fn place(self, number: Scalar<i32>) -> [Scalar<i32>; 2] {
+        let tile = self.exchange.tile;
+        if tile.ctas() > 1 {
+            tile_of_cluster(self.order.place(number / tile.ctas()), tile.along)
         } else {
-            self.order.place(tile)
+            self.order.place(number)
         }
     }
 

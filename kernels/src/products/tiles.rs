@@ -183,7 +183,7 @@ pub(super) const SPLIT: [SplitTile; 19] = [
     SplitTile::of([2, 176, 5]).by_pairs().exchanged(),
 ];
 
-/// Those of clusters that share one operand by fours, or both. Of those that 230 products were timed by on an H200 they gain most, one after the other.
+/// Those of clusters that share one operand by fours, or both. They are among those that gain most over 230 products on an H200, one after the other (`bench/results/products/split_k.md`).
 pub(super) const SPLIT_BY_CLUSTERS: [SplitTile; 9] = [
     SplitTile::of([1, 80, 12]).by_clusters([2, 2]),
     SplitTile::of([2, 80, 8]).by_clusters([2, 2]),

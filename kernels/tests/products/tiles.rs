@@ -185,12 +185,30 @@ fn parts_along_k_have_tiles_of_any_width() {
             extents
         };
         let (instance, size) = (Instance::Split(tile), [m, n, 1000]);
+        let along_k = Need::of_16_bits(size);
+        let along_m = Need {
+            is_mn_major: [true, false],
+            ..along_k
+        };
+        // Rows of A that CTAs do not share may follow each other along M.
+        let is_taken_along_m = !turned && along_columns == 1;
+        let needs = [along_k, along_m].into_iter();
+        let needs = needs.take(1 + usize::from(is_taken_along_m));
         let mut dispatch = Dispatch::default();
-        dispatch.set(&Need::of_16_bits(size), instance);
-        let chosen = dispatch.choose(&Need::of_16_bits(size)).unwrap();
-        assert_eq!(chosen.plan.instance, instance);
+        for need in needs.clone() {
+            dispatch.set(&need, instance);
+            let chosen = dispatch.choose(&need).unwrap();
+            assert_eq!(chosen.plan.instance, instance);
+        }
         let products = Products::with_dispatch(&device, dispatch);
-        let lies = [Lies::Rows, Lies::Columns, Lies::Rows];
-        check::<f16>(&products, &device, size, lies);
+        for need in needs {
+            let [is_along_m, _] = need.is_mn_major;
+            let of_a = if is_along_m {
+                Lies::Columns
+            } else {
+                Lies::Rows
+            };
+            check::<f16>(&products, &device, size, [of_a, Lies::Columns, Lies::Rows]);
+        }
     }
 }
