@@ -1,4 +1,4 @@
-//! Products with large tiles of any width: a persistent kernel in which two warpgroups multiply a tile together, of 64 or 128 rows each. Results leave 64 rows at a time, so that 256x152 has four stages beside them.
+//! Products with large tiles of any width: a persistent kernel in which two or three warpgroups multiply a tile together, of 64 or 128 rows each. Results leave 64 rows at a time, so that 256x152 has four stages beside them.
 //! Tiles may be exchanged, so that their columns, in steps of 8, are rows of C.
 
 use tilekit::prelude::*;
@@ -25,7 +25,7 @@ pub fn cooperative<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     multiply_cooperatively(Persistent::new(form, (x, y, c), [m, n, k], data));
 }
 
-/// The product, in tiles of both warpgroups. While they store one, the next is loaded.
+/// The product, in tiles of all warpgroups. While they store one, the next is loaded.
 #[device]
 pub(super) fn multiply_cooperatively<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     product: Persistent<T, O, E>,

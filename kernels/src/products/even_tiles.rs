@@ -51,7 +51,7 @@ fn has_ring(plan: &Plan) -> bool {
     match plan.instance {
         Instance::Cluster(tile) => tile.stages >= LEAST_STAGES,
         // Cooperative ones of three, as 256x184 has, are among the fastest that were timed.
-        Instance::Persistent(tile) => tile.stages + tile.groups > LEAST_STAGES,
+        Instance::Persistent(tile) => tile.stages + usize::from(tile.groups > 1) >= LEAST_STAGES,
         Instance::Split(tile) => tile.stages >= LEAST_STAGES,
         _ => false,
     }
@@ -61,7 +61,7 @@ fn has_ring(plan: &Plan) -> bool {
 fn tiles([m, n, _]: [usize; 3]) -> impl Iterator<Item = Instance> {
     [false, true].into_iter().flat_map(move |turned| {
         let size = if turned { [n, m] } else { [m, n] };
-        let persistent = [1, 2].into_iter();
+        let persistent = [1, 2, 3].into_iter();
         of_clusters(size, turned)
             .chain(in_parts(size, turned))
             .chain(persistent.flat_map(move |groups| of_warpgroups(groups, size, turned)))
@@ -107,19 +107,23 @@ fn in_parts([rows, columns]: [usize; 2], turned: bool) -> impl Iterator<Item = I
     })
 }
 
-/// Those of persistent kernels: of one warpgroup, or of two.
+/// Those of persistent kernels: of one warpgroup, of two or of three.
 fn of_warpgroups(
     groups: usize,
     [rows, columns]: [usize; 2],
     turned: bool,
 ) -> impl Iterator<Item = Instance> {
-    let instructions = if groups == 1 { 2..=3 } else { 1..=2 };
+    let instructions = match groups {
+        1 => 2..=3,
+        2 => 1..=2,
+        _ => 1..=1,
+    };
     instructions.flat_map(move |instructions| {
         let along_rows = rows.div_ceil(groups * instructions * INSTRUCTION_ROWS);
         let widths = Widths::of_warpgroups(groups, instructions).of([along_rows, columns]);
         let tiles = widths.into_iter().flat_map(move |width| {
-            let tile = PersistentTile::filled([groups, instructions, width]);
-            by_any_cluster(if turned { tile.exchanged() } else { tile })
+            let sizes = [groups, instructions, width];
+            by_any_cluster(PersistentTile::filled(sizes, turned))
         });
         unlisted(tiles)
     })
@@ -139,9 +143,8 @@ fn of_every_other_row([m, n, _]: [usize; 3]) -> impl Iterator<Item = Instance> {
         };
         let widths = widths.of([along_rows, columns]).into_iter();
         let tiles = widths.flat_map(move |width| {
-            let tile = PersistentTile::filled([groups, instructions, width]);
-            let tile = tile.of_every_other_row();
-            by_any_cluster(if turned { tile.exchanged() } else { tile })
+            let tile = PersistentTile::filled([groups, instructions, width], turned);
+            by_any_cluster(tile.of_every_other_row())
         });
         unlisted(tiles)
     })
@@ -202,12 +205,15 @@ impl Widths {
     fn of_warpgroups(groups: usize, instructions: usize) -> Widths {
         let range = match [groups, instructions] {
             [1, _] => 64..=384 / instructions,
-            [_, 1] => 128..=256,
-            _ => 96..=192,
+            [2, 1] => 128..=256,
+            [2, _] => 96..=192,
+            // 160 registers hold 104 sums of a thread beside what leaves of them.
+            _ => 96..=208,
         };
         Widths {
             range,
-            unit: 8,
+            // Those of three warpgroups may have two instructions beside each other.
+            unit: if groups == 3 { 16 } else { 8 },
             waves: 8,
             ctas: [1, if groups == 1 { 1 } else { 8 }].map(resident),
         }

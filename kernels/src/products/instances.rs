@@ -231,7 +231,8 @@ impl Instance {
                     |axis: usize| size[axis] > (tile.along[axis] - 1) * tile.shape()[axis];
                 let are_shared = tile.ctas() == 1 || (is_inside(0) && is_inside(1));
                 // Results of 4 bytes have no room.
-                let has_room = need.element_bytes[1] <= 2 && multiplies(tile.columns);
+                let has_room =
+                    need.element_bytes[1] <= 2 && multiplies(tile.columns_of_instruction());
                 let takes_rows = !tile.every_other_row || tile.takes_every_other_row(need);
                 let is_able =
                     is_along_k && are_shared && has_room && tile.is_divided() && takes_rows;

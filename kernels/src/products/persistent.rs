@@ -1,5 +1,5 @@
 //! What persistent kernels of tiles of any width share: which tiles a program has, its ring of stages, and how results leave. [`alternating`](super::alternating::alternating) has a tile for each of two warpgroups
-//! (pingpong), [`cooperative`](super::cooperative::cooperative) one for both.
+//! (pingpong), [`cooperative`](super::cooperative::cooperative) one for all.
 
 use std::ops;
 
@@ -7,18 +7,15 @@ use tilekit::prelude::*;
 
 use super::dense::rows_of_group;
 use super::epilogue::{Data, Epilogue};
-use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
+use super::factor::{Operand, ResultOf, depth, unit};
 use super::finished::Finished;
 use super::form::Form;
 use super::multicast::{Share, load_boxes, tile_of_cluster};
 use super::persistent_tile::PersistentTile;
 use super::settled::are_settled;
 
-/// Consumer warpgroups.
+/// Consumer warpgroups that take turns.
 pub(super) const GROUPS: usize = 2;
-
-/// Registers of a consumer thread, and of one that loads or stores.
-const REGISTERS: [u32; 2] = [232, 40];
 
 /// The tiles of this program.
 #[derive(Clone, Copy)]
@@ -65,7 +62,7 @@ impl Own {
         range(self.first, self.all).step(self.by)
     }
 
-    /// Those of a warpgroup: every other one, or all that both multiply.
+    /// Those of a warpgroup: every other one, or all that they multiply together.
     #[track_caller]
     pub(super) fn of_group(self, group: usize) -> Range<i32> {
         if self.tile.groups > 1 {
@@ -140,7 +137,7 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
             // Others arrive at its mbarriers.
             cluster_barrier_relaxed();
         }
-        let parts = Turns::of_warpgroups(GROUPS * tile.instructions).with_buffers(tile.buffers);
+        let parts = Turns::of_warpgroups(tile.parts()).with_buffers(tile.buffers);
         Persistent {
             form,
             maps,
@@ -165,13 +162,14 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
     /// Runs `multiply` by the consumer warpgroups, beside a warp that loads and one for each of them that stores.
     #[track_caller]
     pub(super) fn run(self, multiply: impl Fn(usize)) {
-        let [of_consumers, of_others] = REGISTERS;
+        let tile = self.form.tile;
+        let (groups, [of_consumers, of_others]) = (tile.warpgroups(), tile.registers());
         warp_specialize()
             .registers(of_consumers)
             .main(|| multiply(0))
-            .workers(1..GROUPS, Warps(4).registers(of_consumers), &multiply)
+            .workers(1..groups, Warps(4).registers(of_consumers), &multiply)
             .worker(Warps(1).registers(of_others), || self.load())
-            .workers(0..GROUPS, Warps(1).registers(of_others), |group| {
+            .workers(0..groups, Warps(1).registers(of_others), |group| {
                 self.store(group);
             })
             .run();
@@ -203,11 +201,10 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
         rows: ops::Range<usize>,
         fill: Scalar<i32>,
     ) -> (Accumulator<T::Sum>, Held) {
-        let pipeline = self.pipeline;
-        let columns = self.form.tile.columns;
+        let (pipeline, tile) = (self.pipeline, self.form.tile);
         let mut at = pipeline.of_fill(fill);
         let mut before = pipeline.nothing_held(&at);
-        let mut acc = T::zeros([rows.len(), columns], columns);
+        let mut acc = T::zeros([rows.len(), tile.columns], tile.columns_of_instruction());
         for step in range(0, self.steps) {
             let stage = pipeline.consumer_wait(at);
             let (of_x, of_y) = stage.tiles;
@@ -222,7 +219,7 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
         (acc, before)
     }
 
-    /// Fills buffers with what the epilogue makes of a warpgroup's sums of a tile, an instruction after the other.
+    /// Fills buffers with what the epilogue makes of a warpgroup's sums of a tile, a part after the other.
     #[device]
     pub(super) fn finish(
         self,
@@ -234,11 +231,11 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
         let (tile, [m, n]) = (self.form.tile, self.size);
         let place = self.own.place(number);
         let (parity, mut turn) = (turn.parity(), turn);
-        for number in 0..tile.instructions {
-            let rows = number * INSTRUCTION_ROWS..(number + 1) * INSTRUCTION_ROWS;
-            let part = sums.slice(0, rows);
+        for part in tile.parts_of(group) {
+            let [rows, columns] = tile.within_sums(part);
+            let of_part = sums.slice(0, rows).slice(1, columns);
             let finished = Finished {
-                first: tile.place([group, number], place),
+                first: tile.place(part, place),
                 batch: scalar(0),
                 size: if tile.turned { [n, m] } else { [m, n] },
                 rows_apart: tile.rows_apart(),
@@ -246,11 +243,9 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
                 data: self.data,
             };
             let at = self.epilogue.turn(parity);
-            turn = self
-                .epilogue
-                .fill_by(tile.part([group, number]), at, |buffer| {
-                    finished.store_part(self.form.epilogue, part, buffer);
-                });
+            turn = self.epilogue.fill_by(tile.part(part), at, |buffer| {
+                finished.store_part(self.form.epilogue, of_part, buffer);
+            });
         }
         turn
     }
@@ -268,9 +263,9 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
             let place = self.own.place(number);
             let is_first = tile.is_first_of_odd(place);
             let parity = turn.parity();
-            for number in 0..tile.instructions {
-                let (at, to) = (epilogue.turn(parity), tile.place([group, number], place));
-                let part = tile.part([group, number]);
+            for part in tile.parts_of(group) {
+                let (at, to) = (epilogue.turn(parity), tile.place(part, place));
+                let part = tile.part(part);
                 turn = match self.first {
                     None => epilogue.store(part, at, c, to),
                     Some(first) => epilogue.store_by(part, at, |buffer| {

@@ -58,16 +58,18 @@ fn product_in_turns_e4m3(case: &mut Case) -> CaseResult {
 
 /// All that an epilogue may add.
 #[case(sizes(
-    m = [200, 171, 400, 210, 300, 400, 300],
-    n = [136, 200, 264, 400, 304, 300, 400],
-    k = [136, 72, 136, 200, 72, 136, 72],
+    m = [200, 171, 400, 210, 300, 400, 300, 500, 400],
+    n = [136, 200, 264, 400, 304, 300, 400, 400, 600],
+    k = [136, 72, 136, 200, 72, 136, 72, 136, 72],
     instance = [
         persistent(PersistentTile::of([2, 192, 4, 2])), persistent(PersistentTile::of([2, 168, 5, 1]).exchanged()),
         persistent(PersistentTile::of([3, 112, 5, 2])),
         persistent(PersistentTile::of([3, 112, 5, 2]).exchanged().by_clusters([1, 2])),
         persistent(PersistentTile::cooperative([2, 152, 4, 1]).by_clusters([1, 2])),
         persistent(PersistentTile::cooperative([2, 184, 3, 2]).exchanged().by_clusters([1, 2])),
-        persistent(PersistentTile::cooperative([2, 184, 3, 2]).by_clusters([1, 2]))
+        persistent(PersistentTile::cooperative([2, 184, 3, 2]).by_clusters([1, 2])),
+        persistent(PersistentTile::of_three([208, 4, 1]).by_pairs()),
+        persistent(PersistentTile::of_three([160, 4, 3]).exchanged().by_clusters([1, 2]))
     ]
 ))]
 fn product_persistent_finished(case: &mut Case) -> CaseResult {
@@ -91,25 +93,40 @@ fn finished(case: &mut Case) -> CaseResult {
 
 /// Tiles of one and several steps, rings that wrap, one tile and several a program, clusters along each axis whose last tiles are outside in part.
 #[case(sizes(
-    m = [700, 600, 1200, 700, 700, 600],
-    n = [264, 712, 300, 600, 600, 1160],
-    k = [328, 328, 392, 456, 72, 136],
+    m = [700, 600, 1200, 700, 700, 600, 1000, 1500],
+    n = [264, 712, 300, 600, 600, 1160, 1200, 900],
+    k = [328, 328, 392, 456, 72, 136, 328, 136],
     instance = [
         persistent(PersistentTile::cooperative([2, 152, 4, 1]).by_clusters([1, 2])),
         persistent(PersistentTile::cooperative([2, 152, 4, 1]).exchanged().by_clusters([1, 2])),
         persistent(PersistentTile::cooperative([2, 136, 4, 1]).by_clusters([1, 2])),
         persistent(PersistentTile::cooperative([2, 184, 3, 2]).by_clusters([1, 2])),
         persistent(PersistentTile::cooperative([2, 184, 3, 2]).exchanged().by_clusters([1, 2])),
-        persistent(PersistentTile::cooperative([2, 112, 4, 2]).exchanged().by_clusters([1, 4]))
+        persistent(PersistentTile::cooperative([2, 112, 4, 4]).exchanged().by_clusters([1, 4])),
+        persistent(PersistentTile::of_three([208, 4, 1]).by_pairs()),
+        persistent(PersistentTile::of_three([160, 4, 3]).exchanged().by_clusters([1, 2]))
     ]
 ))]
 fn product_cooperative_bf16(case: &mut Case) -> CaseResult {
     product::<bf16, bf16>(case)
 }
 
-#[case(sizes(m = [600], n = [330], k = [712], instance = [persistent(PersistentTile::cooperative([2, 112, 4, 2]).exchanged().by_clusters([1, 4]))]))]
+#[case(sizes(
+    m = [600, 600],
+    n = [330, 500],
+    k = [712, 712],
+    instance = [
+        persistent(PersistentTile::cooperative([2, 112, 4, 4]).exchanged().by_clusters([1, 4])),
+        persistent(PersistentTile::of_three([192, 4, 2]).exchanged().by_pairs())
+    ]
+))]
 fn product_cooperative_e4m3(case: &mut Case) -> CaseResult {
     product::<E4m3, bf16>(case)
+}
+
+#[case(sizes(m = [600], n = [464], k = [720], instance = [persistent(PersistentTile::of_three([160, 4, 3]).exchanged().by_clusters([1, 2]))]))]
+fn product_cooperative_i8(case: &mut Case) -> CaseResult {
+    product::<i8, bf16>(case)
 }
 
 /// An odd and an even number of rows, one and several tiles of columns, less than a tile of them, rings that wrap, tiles of one step and several a program, pairs and clusters along columns, rows of C that are no whole units.
@@ -121,8 +138,8 @@ fn product_cooperative_e4m3(case: &mut Case) -> CaseResult {
         persistent(PersistentTile::of([2, 128, 6, 2]).of_every_other_row()),
         persistent(PersistentTile::of([2, 128, 6, 2]).by_pairs().of_every_other_row()),
         persistent(PersistentTile::of([2, 192, 4, 2]).of_every_other_row()),
-        persistent(PersistentTile::cooperative([1, 256, 4, 1]).of_every_other_row()),
-        persistent(PersistentTile::cooperative([1, 192, 5, 1]).of_every_other_row()),
+        persistent(PersistentTile::cooperative([1, 256, 4, 2]).of_every_other_row()),
+        persistent(PersistentTile::cooperative([1, 192, 5, 2]).of_every_other_row()),
         persistent(PersistentTile::of([2, 192, 4, 2]).by_pairs().of_every_other_row()),
         persistent(PersistentTile::of([2, 128, 6, 2]).of_every_other_row()),
         persistent(PersistentTile::of([2, 128, 6, 2]).exchanged().of_every_other_row()),
@@ -146,7 +163,7 @@ fn product_of_every_other_row_e4m3(case: &mut Case) -> CaseResult {
     k = [136, 200, 136],
     instance = [
         persistent(PersistentTile::of([2, 128, 6, 2]).of_every_other_row()),
-        persistent(PersistentTile::cooperative([1, 192, 5, 1]).of_every_other_row()),
+        persistent(PersistentTile::cooperative([1, 192, 5, 2]).of_every_other_row()),
         persistent(PersistentTile::of([2, 128, 6, 2]).exchanged().of_every_other_row())
     ]
 ))]

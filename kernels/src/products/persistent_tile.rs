@@ -13,10 +13,21 @@ use super::persistent::GROUPS;
 /// Sums of a thread, in columns of one instruction, beside which an epilogue has the registers for the addresses of C's rows that it reads of an exchanged result.
 const BESIDE_EPILOGUE: usize = 192;
 
-/// A tile of [`alternating`](super::alternating::alternating), of one warpgroup, or of [`cooperative`](super::cooperative::cooperative), of two.
+/// What leaves at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    /// The warpgroup.
+    pub(super) group: usize,
+    /// Its instruction along the rows.
+    pub(super) number: usize,
+    /// The piece of its columns.
+    pub(super) piece: usize,
+}
+
+/// A tile of [`alternating`](super::alternating::alternating), of one warpgroup, or of [`cooperative`](super::cooperative::cooperative), of two or three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PersistentTile {
-    /// Warpgroups that multiply a tile together, 2 at most.
+    /// Warpgroups that multiply a tile together, 3 at most.
     pub groups: usize,
     /// Instructions along the rows of a warpgroup, of 64 each. Results of one are stored at a time.
     pub instructions: usize,
@@ -57,20 +68,81 @@ impl PersistentTile {
         }
     }
 
-    /// Of so many warpgroups, instructions of each and columns, with as many stages as there is room for beside a buffer for results of 16 bits, and then with as many buffers, of which parts of tiles have them in turn.
-    pub fn filled([groups, instructions, columns]: [usize; 3]) -> Self {
+    /// Of three warpgroups, with an instruction each: columns, stages and buffers.
+    pub const fn of_three([columns, stages, buffers]: [usize; 3]) -> Self {
+        PersistentTile {
+            groups: 3,
+            ..PersistentTile::of([1, columns, stages, buffers])
+        }
+    }
+
+    /// Of so many warpgroups, instructions of each and columns, with as many stages as there is room for beside results of 16 bits of an instruction, and then with as many buffers, of which parts of tiles have them in turn.
+    pub fn filled([groups, instructions, columns]: [usize; 3], turned: bool) -> Self {
         let room = SM_90A.cta.shared_bytes as usize - MBARRIER_BYTES;
         let stage = (groups * instructions * INSTRUCTION_ROWS + columns) * STAGE_BYTES;
-        let buffer = INSTRUCTION_ROWS * columns * size_of::<bf16>();
-        let stages = (room - buffer) / stage;
-        let most = ((room - stages * stage) / buffer).min(groups * instructions);
-        let parts = GROUPS * instructions;
-        let divides = |buffers: &usize| parts.is_multiple_of(*buffers);
-        let buffers = (1..=most).rev().find(divides).unwrap_or(1);
-        PersistentTile {
+        let results = INSTRUCTION_ROWS * columns * size_of::<bf16>();
+        let stages = (room - results) / stage;
+        let tile = PersistentTile {
             groups,
-            ..PersistentTile::of([instructions, columns, stages, buffers])
+            turned,
+            ..PersistentTile::of([instructions, columns, stages, 1])
+        };
+        let buffers = (room - stages * stage) / (results / tile.pieces());
+        let most = buffers.min(groups * instructions * tile.pieces());
+        let divides = |buffers: &usize| tile.parts().is_multiple_of(*buffers);
+        let buffers = (1..=most).rev().find(divides).unwrap_or(1);
+        PersistentTile { buffers, ..tile }
+    }
+
+    /// Consumer warpgroups of a kernel: those of a tile, or two that take turns.
+    pub(super) const fn warpgroups(self) -> usize {
+        if self.groups > GROUPS {
+            self.groups
+        } else {
+            GROUPS
         }
+    }
+
+    /// Registers of a consumer thread, and of one that loads or stores.
+    pub(super) const fn registers(self) -> [u32; 2] {
+        if self.warpgroups() == 3 {
+            [160, 32]
+        } else {
+            [232, 40]
+        }
+    }
+
+    /// Columns of an instruction: ptxas assembles none whose sums and operands do not fit the registers of a launch, 128 of each of 512 threads.
+    pub(super) const fn columns_of_instruction(self) -> usize {
+        if self.warpgroups() == 3 && self.columns > 192 {
+            self.columns / 2
+        } else {
+            self.columns
+        }
+    }
+
+    /// Pieces of columns in which the results of an instruction leave. Warpgroups that finish together wait less for buffers of pieces; those in turns have the time of a tile. Pieces of rows of C begin at sectors.
+    pub(super) const fn pieces(self) -> usize {
+        let unit = if self.turned { 8 } else { 16 };
+        if self.groups == 1 {
+            1
+        } else if self.columns.is_multiple_of(2 * unit) {
+            2
+        } else if self.columns.is_multiple_of(3 * unit) {
+            3
+        } else {
+            1
+        }
+    }
+
+    /// Columns of a piece.
+    pub(super) const fn columns_of_piece(self) -> usize {
+        self.columns / self.pieces()
+    }
+
+    /// Parts of results that have buffers in turn: pieces of the instructions of all warpgroups.
+    pub(super) const fn parts(self) -> usize {
+        self.warpgroups() * self.instructions * self.pieces()
     }
 
     /// The same of A and B exchanged.
@@ -113,7 +185,7 @@ impl PersistentTile {
         PersistentTile {
             along: self.along,
             every_other_row: self.every_other_row,
-            ..PersistentTile::filled([self.groups, instructions, columns]).exchanged()
+            ..PersistentTile::filled([self.groups, instructions, columns], true)
         }
     }
 
@@ -191,10 +263,11 @@ impl PersistentTile {
 
     /// Rows and columns of C that leave at a time.
     pub fn stored(self) -> [usize; 2] {
+        let columns = self.columns_of_piece();
         if self.turned {
-            [self.columns, INSTRUCTION_ROWS]
+            [columns, INSTRUCTION_ROWS]
         } else {
-            [INSTRUCTION_ROWS, self.columns]
+            [INSTRUCTION_ROWS, columns]
         }
     }
 
@@ -205,27 +278,53 @@ impl PersistentTile {
         first..first + rows
     }
 
-    /// The turn of a warpgroup's instruction among those that share buffers: warpgroups that finish at the same time alternate, for one must not wait for all that the other stores.
-    pub(super) fn part(self, [group, number]: [usize; 2]) -> usize {
+    /// The turn of a piece of a warpgroup's instruction among those that share buffers: warpgroups that finish at the same time alternate, for one must not wait for all that the other stores.
+    pub(super) fn part(
+        self,
+        Part {
+            group,
+            number,
+            piece,
+        }: Part,
+    ) -> usize {
+        let number = number * self.pieces() + piece;
         if self.groups > 1 {
-            number * GROUPS + group
+            number * self.groups + group
         } else {
             group * self.instructions + number
         }
     }
 
-    /// Where the results of a warpgroup's instruction begin in C, of a tile that begins at `row` and `column`.
+    /// The parts of a warpgroup, in their order.
+    pub(super) fn parts_of(self, group: usize) -> impl Iterator<Item = Part> {
+        (0..self.instructions).flat_map(move |number| {
+            (0..self.pieces()).map(move |piece| Part {
+                group,
+                number,
+                piece,
+            })
+        })
+    }
+
+    /// Rows and columns of a part within its warpgroup's sums.
+    pub(super) fn within_sums(self, Part { number, piece, .. }: Part) -> [ops::Range<usize>; 2] {
+        let (rows, columns) = (number * INSTRUCTION_ROWS, piece * self.columns_of_piece());
+        [
+            rows..rows + INSTRUCTION_ROWS,
+            columns..columns + self.columns_of_piece(),
+        ]
+    }
+
+    /// Where the results of a part begin in C, of a tile that begins at `row` and `column`.
     #[track_caller]
-    pub(super) fn place(
-        self,
-        [group, number]: [usize; 2],
-        [row, column]: [Scalar<i32>; 2],
-    ) -> [Scalar<i32>; 2] {
-        let first = self.rows(group).start + number * INSTRUCTION_ROWS;
+    pub(super) fn place(self, part: Part, [row, column]: [Scalar<i32>; 2]) -> [Scalar<i32>; 2] {
+        let [rows, columns] = self.within_sums(part);
+        let first = self.rows(part.group).start + rows.start;
+        let (i, j) = (first, columns.start);
         if self.turned {
-            [column, row + first]
+            [column + j * self.rows_apart(), row + i]
         } else {
-            [row + first * self.rows_apart(), column]
+            [row + i * self.rows_apart(), column + j]
         }
     }
 }
@@ -256,64 +355,107 @@ impl fmt::Display for PersistentTile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::products::tiles::COOPERATIVE;
+    use crate::products::tiles::{COOPERATIVE, EVERY_OTHER_ROW};
 
     /// 168 columns are three boxes of 56; 184 columns no multiple of 8 divides.
     #[test]
     fn boxes_are_whole_swizzles_and_each_cta_loads_as_many() {
         let boxes = |tile: PersistentTile| tile.boxes();
-        assert_eq!(boxes(PersistentTile::filled([1, 2, 128])), [32, 32]);
-        assert_eq!(boxes(PersistentTile::filled([1, 2, 168])), [32, 56]);
-        assert_eq!(boxes(PersistentTile::filled([1, 2, 184])), [32, 184]);
+        assert_eq!(boxes(PersistentTile::filled([1, 2, 128], false)), [32, 32]);
+        assert_eq!(boxes(PersistentTile::filled([1, 2, 168], false)), [32, 56]);
+        assert_eq!(boxes(PersistentTile::filled([1, 2, 184], false)), [32, 184]);
         assert_eq!(
-            boxes(PersistentTile::filled([1, 3, 112]).by_pairs()),
+            boxes(PersistentTile::filled([1, 3, 112], false).by_pairs()),
             [32, 56]
         );
-        let wide = PersistentTile::filled([1, 3, 112]).by_clusters([2, 4]);
+        let wide = PersistentTile::filled([1, 3, 112], false).by_clusters([2, 4]);
         assert_eq!(boxes(wide), [48, 56]);
         assert!(wide.is_divided());
-        assert!(!PersistentTile::filled([1, 2, 184]).by_pairs().is_divided());
+        assert!(
+            !PersistentTile::filled([1, 2, 184], false)
+                .by_pairs()
+                .is_divided()
+        );
     }
 
     #[test]
     fn stages_and_buffers_fill_shared_memory() {
-        let filled = |groups, instructions, columns| {
-            let PersistentTile {
-                stages, buffers, ..
-            } = PersistentTile::filled([groups, instructions, columns]);
-            [stages, buffers]
+        let check = |sizes, turned, expected: [usize; 2]| {
+            let tile = PersistentTile::filled(sizes, turned);
+            assert_eq!([tile.stages, tile.buffers], expected, "{tile}");
         };
-        assert_eq!(filled(1, 2, 128), [6, 2]);
-        assert_eq!(filled(1, 2, 192), [5, 1]);
-        assert_eq!(filled(1, 3, 112), [5, 2]);
-        assert_eq!(filled(1, 3, 128), [5, 1]);
-        assert_eq!(filled(2, 1, 256), [4, 1]);
-        assert_eq!(filled(2, 2, 152), [4, 1]);
-        assert_eq!(filled(2, 2, 160), [3, 2]);
+        check([1, 2, 128], false, [6, 2]);
+        check([1, 2, 192], false, [5, 1]);
+        check([1, 3, 112], false, [5, 2]);
+        check([1, 3, 128], false, [5, 1]);
+        check([2, 2, 152], false, [4, 1]);
+        // Buffers of half the columns.
+        check([2, 1, 256], false, [4, 2]);
+        check([2, 2, 160], false, [3, 4]);
+        check([3, 1, 160], false, [4, 3]);
+        // 104 columns of C do not end at sectors; as many rows of it may.
+        check([3, 1, 208], false, [4, 1]);
+        check([3, 1, 208], true, [4, 2]);
     }
 
     #[test]
     fn listed_cooperative_tiles_fill_shared_memory() {
-        for tile in COOPERATIVE {
-            let filled = PersistentTile::filled([tile.groups, tile.instructions, tile.columns]);
+        let of_all_rows = EVERY_OTHER_ROW.iter().filter(|tile| tile.groups > 1);
+        for &tile in COOPERATIVE.iter().chain(of_all_rows) {
+            let sizes = [tile.groups, tile.instructions, tile.columns];
             let filled = PersistentTile {
-                turned: tile.turned,
-                ..filled.by_clusters(tile.along)
+                every_other_row: tile.every_other_row,
+                ..PersistentTile::filled(sizes, tile.turned).by_clusters(tile.along)
             };
             assert_eq!(tile, filled);
             assert!(tile.is_divided(), "{tile}");
         }
     }
 
-    /// Each of four parts has one of two buffers in turn, that of its warpgroup.
     #[test]
-    fn warpgroups_that_finish_together_have_a_buffer_each() {
-        let tile = PersistentTile::filled([2, 2, 128]);
-        assert_eq!(tile.buffers, 2);
-        for group in 0..GROUPS {
-            for number in 0..tile.instructions {
-                assert_eq!(tile.part([group, number]) % tile.buffers, group);
+    fn warpgroups_that_finish_together_have_buffers_of_their_own() {
+        let check = |sizes, expected| {
+            let tile = PersistentTile::filled(sizes, false);
+            assert_eq!(tile.buffers, expected);
+            for group in 0..tile.groups {
+                for part in tile.parts_of(group) {
+                    assert_eq!(tile.part(part) % tile.groups, group);
+                }
             }
+        };
+        check([2, 2, 128], 4);
+        check([3, 1, 160], 3);
+    }
+
+    /// Each element of a tile is of one part, and parts of a tile follow each other in one order.
+    #[test]
+    fn parts_divide_a_tile() {
+        for (sizes, turned) in [
+            ([2, 2, 144], false),
+            ([3, 1, 120], true),
+            ([1, 3, 112], true),
+        ] {
+            let tile = PersistentTile::filled(sizes, turned);
+            let (mut elements, mut turns) = (
+                vec![0; tile.groups * tile.instructions * 64 * tile.columns],
+                Vec::new(),
+            );
+            for group in 0..tile.warpgroups() {
+                for part in tile.parts_of(group) {
+                    turns.push(tile.part(part));
+                    let [rows, columns] = tile.within_sums(part);
+                    let first = tile.rows(group).start;
+                    for row in rows.map(|row| first + row) {
+                        for column in columns.clone() {
+                            elements[row * tile.columns + column] += 1;
+                        }
+                    }
+                }
+            }
+            turns.sort_unstable();
+            assert_eq!(turns, (0..tile.parts()).collect::<Vec<_>>());
+            let of_each = tile.warpgroups() / tile.groups;
+            assert!(elements.iter().all(|&count| count == of_each), "{tile}");
         }
     }
 }

@@ -61,19 +61,19 @@ pub(super) const ALTERNATING: [PersistentTile; 21] = [
         .by_clusters([2, 4]),
 ];
 
-/// Tiles of `cooperative`: instructions of a warpgroup, columns, stages, buffers of results. Of those that were timed at 1354 sizes they are nine of the twelve that gain most, one after the other
-/// (`bench/results/products/tiles.md`), and 256x152 of operands as they are; 256x152 is the largest of 256 rows with four stages.
-pub(super) const COOPERATIVE: [PersistentTile; 10] = [
-    PersistentTile::cooperative([1, 192, 5, 1])
+/// Tiles of `cooperative`: instructions of a warpgroup, columns, stages, buffers of results. Those of two warpgroups are, of the tiles that were timed at 1354 sizes, nine of the twelve that gain most, one after the other
+/// (`bench/results/products/tiles.md`), and 256x152 of operands as they are; 256x152 is the largest of 256 rows with four stages. Those of three are, of those timed at 897 sizes, five of the seven that gain most, and 192x208 of operands as they are.
+pub(super) const COOPERATIVE: [PersistentTile; 16] = [
+    PersistentTile::cooperative([1, 192, 5, 2])
         .exchanged()
         .by_pairs(),
-    PersistentTile::cooperative([1, 208, 4, 2])
+    PersistentTile::cooperative([1, 208, 4, 4])
         .exchanged()
         .by_pairs(),
-    PersistentTile::cooperative([2, 112, 4, 2])
+    PersistentTile::cooperative([2, 112, 4, 4])
         .exchanged()
         .by_clusters([1, 2]),
-    PersistentTile::cooperative([2, 112, 4, 2])
+    PersistentTile::cooperative([2, 112, 4, 4])
         .exchanged()
         .by_clusters([1, 4]),
     PersistentTile::cooperative([2, 136, 4, 1]).by_clusters([1, 2]),
@@ -86,6 +86,18 @@ pub(super) const COOPERATIVE: [PersistentTile; 10] = [
         .by_clusters([1, 2]),
     PersistentTile::cooperative([2, 184, 3, 2]).by_clusters([1, 2]),
     PersistentTile::cooperative([2, 184, 3, 2])
+        .exchanged()
+        .by_clusters([1, 2]),
+    PersistentTile::of_three([112, 5, 3])
+        .exchanged()
+        .by_clusters([1, 4]),
+    PersistentTile::of_three([160, 4, 3])
+        .exchanged()
+        .by_clusters([1, 2]),
+    PersistentTile::of_three([176, 4, 3]).exchanged().by_pairs(),
+    PersistentTile::of_three([192, 4, 2]).exchanged().by_pairs(),
+    PersistentTile::of_three([208, 4, 1]).by_pairs(),
+    PersistentTile::of_three([208, 4, 2])
         .exchanged()
         .by_clusters([1, 2]),
 ];
@@ -113,8 +125,8 @@ pub(super) const EVERY_OTHER_ROW: [PersistentTile; 10] = [
         .exchanged()
         .by_clusters([2, 4])
         .of_every_other_row(),
-    PersistentTile::cooperative([1, 192, 5, 1]).of_every_other_row(),
-    PersistentTile::cooperative([1, 256, 4, 1]).of_every_other_row(),
+    PersistentTile::cooperative([1, 192, 5, 2]).of_every_other_row(),
+    PersistentTile::cooperative([1, 256, 4, 2]).of_every_other_row(),
 ];
 
 /// Tiles of `one_wave`: warpgroups of 64 rows, columns, stages. 64x96 is for few rows by some 12000 columns.

@@ -24,11 +24,13 @@ fn clusters_and_turns_take_operands_of_any_lie() {
     });
     // Of each kernel one whose tiles are exchanged, and one whose are not.
     let mut along_k: HashMap<(usize, bool), Instance> = along_k.collect();
-    let cooperative = PersistentTile::filled([2, 2, 152]);
-    for tile in [cooperative, cooperative.exchanged()] {
-        along_k.insert((2, tile.turned), Instance::Persistent(tile));
+    for turned in [false, true] {
+        for (kernel, sizes) in [(2, [2, 2, 152]), (3, [3, 1, 160])] {
+            let tile = PersistentTile::filled(sizes, turned);
+            along_k.insert((kernel, turned), Instance::Persistent(tile));
+        }
     }
-    assert_eq!(along_k.len(), 6);
+    assert_eq!(along_k.len(), 8);
     for instance in along_k.into_values() {
         let mut dispatch = Dispatch::default();
         // A column-major C is the transpose of a product.
@@ -70,9 +72,15 @@ fn persistent_tiles_have_any_width_and_any_cluster() {
         (2, 1, 136, [1, 2]),
         (2, 2, 152, [1, 4]),
         (2, 2, 192, [2, 2]),
+        (3, 1, 96, [2, 4]),
+        (3, 1, 112, [1, 1]),
+        (3, 1, 160, [4, 1]),
+        (3, 1, 176, [2, 1]),
+        (3, 1, 208, [1, 2]),
     ] {
-        let tile = PersistentTile::filled([groups, instructions, columns]).by_clusters(along);
-        for tile in [tile, tile.exchanged()] {
+        for turned in [false, true] {
+            let tile = PersistentTile::filled([groups, instructions, columns], turned);
+            let tile = tile.by_clusters(along);
             let [rows, columns] = tile.shape();
             let extents = [along[0] * rows - 50, along[1] * columns + 8];
             let [m, n] = if tile.turned {
@@ -106,10 +114,11 @@ fn tiles_of_every_other_row_have_any_width_and_any_place() {
         (1, 3, 104, [1, 4], true),
         (2, 1, 128, [2, 1], true),
         (2, 2, 120, [1, 2], true),
+        (3, 1, 144, [1, 1], false),
+        (3, 1, 176, [2, 1], true),
     ] {
-        let tile = PersistentTile::filled([groups, instructions, columns]).by_clusters(along);
-        let tile = tile.of_every_other_row();
-        let tile = if turned { tile.exchanged() } else { tile };
+        let tile = PersistentTile::filled([groups, instructions, columns], turned);
+        let tile = tile.by_clusters(along).of_every_other_row();
         let [rows, columns] = tile.shape();
         // Some rows beyond whole clusters of even rows, and less than a tile of columns more.
         let extents = [along[0] * rows, along[1] * columns];

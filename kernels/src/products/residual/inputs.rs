@@ -9,7 +9,7 @@ use super::super::plan::{Plan, resident, step_cycles};
 pub(super) const COUNT: usize = KERNELS + 44;
 
 /// Kernels that were fitted.
-const KERNELS: usize = 9;
+const KERNELS: usize = 10;
 
 /// Bytes a microsecond that DRAM and L2 give at most, and cycles a microsecond: what times of the model are divided by to become shares.
 const DRAM: f64 = 4.3e6;
@@ -59,6 +59,7 @@ impl Tile {
     fn of(instance: Instance) -> Option<Tile> {
         let narrow = |columns: usize| if columns <= 32 { 2 } else { 1 };
         let rows_of = |groups: usize| groups * INSTRUCTION_ROWS;
+        let of_groups = |groups: usize| if groups == 1 { 5 } else { 6 + groups };
         Some(match instance {
             Instance::Many(tile) => Tile {
                 paired: tile.ctas,
@@ -91,11 +92,7 @@ impl Tile {
                 turned: tile.turned,
                 every_other_row: tile.every_other_row,
                 resident: resident(tile.ctas()),
-                ..Tile::new(
-                    if tile.groups == 1 { 5 } else { 8 },
-                    tile.shape(),
-                    tile.stages,
-                )
+                ..Tile::new(of_groups(tile.groups), tile.shape(), tile.stages)
             },
             Instance::Any(tile) => Tile {
                 units: tile.units,
