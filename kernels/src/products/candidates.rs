@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn large_products_take_the_largest_tile_and_whole_waves() {
         check([8192, 8192, 8192], "128x256, 128 CTAs");
-        check([1472, 4864, 6592], "128x224, 132 CTAs");
+        check([1472, 4864, 6592], "128x224 by pairs, 132 CTAs");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum Instance {
     PreciseParts(PreciseTile),
     /// [`copied_tiles`](super::copied_tiles::copied_tiles).
     Copied(CopiedTile),
-    /// [`alternating`](super::alternating::alternating), or [`cooperative`](super::cooperative::cooperative) of tiles of two warpgroups; of every other row [`every_other_row`](super::every_other_row::every_other_row).
+    /// [`alternating`](super::alternating::alternating), or [`cooperative`](super::cooperative::cooperative) of tiles of two or three warpgroups; of every other row [`every_other_row`](super::every_other_row::every_other_row).
     Persistent(PersistentTile),
 }
 

@@ -80,6 +80,7 @@ pub mod repack;
 #[cfg(not(test))]
 mod repack_cases;
 mod residual;
+mod result_parts;
 pub(crate) mod ring;
 mod same_lines;
 mod settled;
