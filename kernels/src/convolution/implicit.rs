@@ -11,6 +11,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::finished::Finished;
 use crate::products::form::{block_of, swizzle_of, swizzle_of_results};
+use crate::products::registers::registers_of;
 
 /// `out[pixel, filter] = Σ image[pixel under tap, channel] · filters[tap, filter, channel]` over all taps and the channels of the filter's group.
 ///
@@ -148,7 +149,7 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             }
         }
     };
-    let [of_consumers, of_others] = tile.registers();
+    let [of_consumers, of_others] = registers_of(tile.groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))

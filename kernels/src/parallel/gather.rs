@@ -24,6 +24,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::Finished;
 use crate::products::form::{Form, Source, block_of, swizzle_of_results};
+use crate::products::registers::registers_of;
 use crate::products::ring::Ring;
 
 use super::added::Added;
@@ -108,7 +109,7 @@ pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
         pause,
     };
     let multiply = |part: usize| rows.multiply(part, ring, epilogue, (form.epilogue, [m, n], data));
-    let [of_consumers, of_others] = tile.registers();
+    let [of_consumers, of_others] = registers_of(tile.groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))

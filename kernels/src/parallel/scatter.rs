@@ -19,6 +19,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::{Finished, store_by_columns};
 use crate::products::form::{Form, Source, block_of, swizzle_of_results};
+use crate::products::registers::registers_of;
 use crate::products::ring::Ring;
 
 use super::added::Added;
@@ -91,7 +92,7 @@ pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: b
             sender.store_others(part, parity);
         }
     };
-    let [of_consumers, of_others] = tile.registers();
+    let [of_consumers, of_others] = registers_of(tile.groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))

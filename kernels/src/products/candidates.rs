@@ -113,6 +113,7 @@ impl Near<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::products::factor::MULTIPROCESSORS;
     use crate::products::options::Precision;
 
     fn best(need: &Need) -> Plan {
@@ -129,6 +130,13 @@ mod tests {
     fn large_products_take_the_largest_tile_and_whole_waves() {
         check([8192, 8192, 8192], "128x256, 128 CTAs");
         check([1472, 4864, 6592], "128x224 by pairs, 132 CTAs");
+        for size in [[5120, 5120, 5120], [1472, 4864, 6592]] {
+            let need = Need::of_16_bits(size);
+            let plan = best(&need);
+            let filled = plan.waves(&need) * MULTIPROCESSORS;
+            let share = plan.tiles(&need) as f64 / filled as f64;
+            assert!(share > 0.98, "{size:?}: {share} of the waves of {plan}");
+        }
     }
 
     #[test]

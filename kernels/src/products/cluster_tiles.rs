@@ -10,6 +10,7 @@ use super::ending::{Ending, adders, part_of_tile};
 use super::epilogue::{Data, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, SWIZZLED_ROWS, depth, unit};
 use super::form::{Form, inside, steps_of_tile};
+use super::registers::{columns_of_instruction, registers_of};
 use super::ring::overlapped;
 use super::settled::{are_settled, load_steps};
 
@@ -114,21 +115,17 @@ impl ClusterTile {
 
     /// Registers of a consumer thread and of one of the producer's warpgroup, where those of a launch, which all have, do not hold the sums.
     fn registers(self) -> Option<[u32; 2]> {
-        self.is_large().then_some([160, 32])
+        self.is_large().then_some(registers_of(self.groups))
     }
 
-    /// Columns of an instruction: ptxas assembles none whose sums and operands do not fit the registers of a launch.
+    /// Columns of an instruction.
     pub(super) fn columns_of_instruction(self) -> usize {
-        if self.is_large() {
-            self.columns / 2
-        } else {
-            self.columns
-        }
+        columns_of_instruction(self.groups, self.columns)
     }
 
     /// Whether 128 registers, what each of 512 threads is launched with, do not hold the sums.
     fn is_large(self) -> bool {
-        self.groups == 3 && self.columns > 192
+        self.columns_of_instruction() < self.columns
     }
 
     /// CTAs of a cluster.

@@ -1,5 +1,5 @@
-//! Products with large tiles of any width: a persistent kernel in which two or three warpgroups multiply a tile together, of 64 or 128 rows each. Results leave 64 rows at a time, so that 256x152 has four stages beside them.
-//! Tiles may be exchanged, so that their columns, in steps of 8, are rows of C.
+//! Products with large tiles of any width: a persistent kernel in which two warpgroups of 64 or 128 rows each, or three of 64, multiply a tile together. Results leave at most 64 rows at a time, so that 256x152 has four stages beside them (`result_parts.rs`).
+//! Tiles may be exchanged, so that their columns, in steps of 8 or of three warpgroups 16, are rows of C.
 
 use tilekit::prelude::*;
 

@@ -11,6 +11,7 @@ use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of_results};
 use super::multicast::Shared;
+use super::registers::registers_of;
 use super::ring::Ring;
 use super::settled::are_settled;
 
@@ -63,15 +64,6 @@ impl ManyTile {
     /// Columns of B that a CTA loads.
     pub fn share(self) -> usize {
         self.columns / self.ctas
-    }
-
-    /// Registers of a consumer thread, and of a thread that loads or stores.
-    pub(crate) fn registers(self) -> [u32; 2] {
-        if self.groups == 3 {
-            [160, 32]
-        } else {
-            [232, 40]
-        }
     }
 }
 
@@ -243,7 +235,7 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         }
         ring.end(at);
     };
-    let [of_consumers, of_others] = tile.registers();
+    let [of_consumers, of_others] = registers_of(tile.groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))

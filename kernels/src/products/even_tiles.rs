@@ -50,7 +50,7 @@ pub(super) fn named(name: &str, size: [usize; 3]) -> Option<Instance> {
 fn has_ring(plan: &Plan) -> bool {
     match plan.instance {
         Instance::Cluster(tile) => tile.stages >= LEAST_STAGES,
-        // Cooperative ones of three, as 256x184 has, are among the fastest that were timed.
+        // Cooperative ones of three stages, as 256x184 has, are among the fastest that were timed.
         Instance::Persistent(tile) => tile.stages + usize::from(tile.groups > 1) >= LEAST_STAGES,
         Instance::Split(tile) => tile.stages >= LEAST_STAGES,
         _ => false,

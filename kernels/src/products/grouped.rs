@@ -13,6 +13,7 @@ use super::form::{Form, Source, block_of, swizzle_of_results};
 use super::instances::Instance;
 use super::need::Need;
 use super::plan::{MULTIPROCESSORS, Plan};
+use super::registers::registers_of;
 use super::ring::Ring;
 
 /// Tiles of [`grouped`]: warpgroups, rows of each, columns, and the most stages.
@@ -219,7 +220,7 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             now = tiles.next(now);
         }
     };
-    let [of_consumers, of_others] = tile.registers();
+    let [of_consumers, of_others] = registers_of(tile.groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))

@@ -76,6 +76,7 @@ mod precise_cases;
 pub mod precise_parts;
 mod promotion;
 mod raster;
+pub(crate) mod registers;
 pub mod repack;
 #[cfg(not(test))]
 mod repack_cases;

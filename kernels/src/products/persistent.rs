@@ -12,6 +12,7 @@ use super::finished::Finished;
 use super::form::Form;
 use super::multicast::{Share, load_boxes, tile_of_cluster};
 use super::persistent_tile::PersistentTile;
+use super::registers::registers_of;
 use super::settled::are_settled;
 
 /// Consumer warpgroups that take turns.
@@ -162,8 +163,8 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
     /// Runs `multiply` by the consumer warpgroups, beside a warp that loads and one for each of them that stores.
     #[track_caller]
     pub(super) fn run(self, multiply: impl Fn(usize)) {
-        let tile = self.form.tile;
-        let (groups, [of_consumers, of_others]) = (tile.warpgroups(), tile.registers());
+        let groups = self.form.tile.warpgroups();
+        let [of_consumers, of_others] = registers_of(groups);
         warp_specialize()
             .registers(of_consumers)
             .main(|| multiply(0))

@@ -9,6 +9,7 @@ use super::dense::PAIR;
 use super::factor::{INSTRUCTION_ROWS, MBARRIER_BYTES, STAGE_BYTES, SWIZZLED_ROWS};
 use super::multicast::is_divided;
 use super::persistent::GROUPS;
+use super::registers::columns_of_instruction;
 
 /// Sums of a thread, in columns of one instruction, beside which an epilogue has the registers for the addresses of C's rows that it reads of an exchanged result.
 const BESIDE_EPILOGUE: usize = 192;
@@ -92,22 +93,9 @@ impl PersistentTile {
         }
     }
 
-    /// Registers of a consumer thread, and of one that loads or stores.
-    pub(super) const fn registers(self) -> [u32; 2] {
-        if self.warpgroups() == 3 {
-            [160, 32]
-        } else {
-            [232, 40]
-        }
-    }
-
-    /// Columns of an instruction: ptxas assembles none whose sums and operands do not fit the registers of a launch, 128 of each of 512 threads.
+    /// Columns of an instruction.
     pub(super) const fn columns_of_instruction(self) -> usize {
-        if self.warpgroups() == 3 && self.columns > 192 {
-            self.columns / 2
-        } else {
-            self.columns
-        }
+        columns_of_instruction(self.warpgroups(), self.columns)
     }
 
     /// The same of A and B exchanged.

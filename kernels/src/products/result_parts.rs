@@ -132,10 +132,8 @@ mod tests {
             ([1, 3, 112], true),
         ] {
             let tile = PersistentTile::filled(sizes, turned);
-            let (mut elements, mut turns) = (
-                vec![0; tile.groups * tile.instructions * 64 * tile.columns],
-                Vec::new(),
-            );
+            let mut elements = vec![0; tile.shape().iter().product()];
+            let mut turns = Vec::new();
             for group in 0..tile.warpgroups() {
                 for part in tile.parts_of(group) {
                     turns.push(tile.part(part));

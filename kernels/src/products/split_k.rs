@@ -18,6 +18,7 @@ use super::factor::{
 use super::form::{Form, Source};
 use super::multicast::{Shared, is_divided, tile_of_cluster};
 use super::raster;
+use super::registers::registers_of;
 use super::ring::Ring;
 use super::split_workspace::{ADDED, Exchange, MOST_PARTS};
 
@@ -96,15 +97,6 @@ impl SplitTile {
     /// Rows and columns.
     pub fn shape(self) -> [usize; 2] {
         [self.groups * INSTRUCTION_ROWS, self.columns]
-    }
-
-    /// Registers of a consumer thread, and of a thread that loads.
-    fn registers(self) -> [u32; 2] {
-        if self.groups == 3 {
-            [160, 32]
-        } else {
-            [232, 40]
-        }
     }
 
     /// Elements of `sums` and of `counts` that so many tiles in so many parts need, at least one of each.
@@ -224,7 +216,7 @@ fn multiply_parts<T: Operand>(of: Parts<T>, store: impl Fn([Scalar<i32>; 2], Ten
         }
         ring.end(at); // mutate: equivalent(mbarrier.wait): warps release stages in their order, so that the wait for the last stage suffices here
     };
-    let [of_consumers, of_others] = tile.registers();
+    let [of_consumers, of_others] = registers_of(tile.groups);
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
     warp_specialize()
         .registers(of_others)

@@ -10,6 +10,7 @@ use super::tile::{BLOCK, ScaledTile};
 use crate::products::dense::rows_of_group;
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::form::swizzle_of_results;
+use crate::products::registers::registers_of;
 
 /// What [`row_scaled`] is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +123,7 @@ pub fn row_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
             }
         }
     };
-    let [of_consumers, of_others] = tile.registers();
+    let [of_consumers, of_others] = registers_of(tile.groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))

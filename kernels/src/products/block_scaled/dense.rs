@@ -8,6 +8,7 @@ use super::order::ScaledTiles;
 use super::tile::{BLOCK, ScaledTile};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::form::swizzle_of_results;
+use crate::products::registers::registers_of;
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ`, where the elements of A count times `a_scales[k / 128, m]` and those of B times the scale of their block of 128 by 128, at
 /// `b_scales + n / 128 * b_scales_of_columns + k / 128 * b_scales_of_steps`.
@@ -73,7 +74,7 @@ pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
         }
         mainloop.end_of_loads(at);
     };
-    let [of_consumers, of_others] = tile.registers();
+    let [of_consumers, of_others] = registers_of(tile.groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))

@@ -11,6 +11,7 @@ use super::tile::{BLOCK, ScaledTile};
 use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::form::swizzle_of_results;
 use crate::products::grouped::RowsOfGroup;
+use crate::products::registers::registers_of;
 
 /// What [`block_scaled_grouped`] is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,7 +124,7 @@ pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T>>(
         }
         mainloop.end_of_loads(at);
     };
-    let [of_consumers, of_others] = tile.registers();
+    let [of_consumers, of_others] = registers_of(tile.groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))

@@ -107,15 +107,6 @@ impl ScaledTile {
         self.width / self.chunk()
     }
 
-    /// Registers of a consumer thread, and of a thread that loads or stores.
-    pub(super) fn registers(self) -> [u32; 2] {
-        if self.groups == 3 {
-            [160, 32]
-        } else {
-            [232, 40]
-        }
-    }
-
     /// Bytes of a stage.
     fn stage_bytes(self) -> usize {
         let [rows, columns] = self.shape();

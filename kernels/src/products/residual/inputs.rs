@@ -59,7 +59,11 @@ impl Tile {
     fn of(instance: Instance) -> Option<Tile> {
         let narrow = |columns: usize| if columns <= 32 { 2 } else { 1 };
         let rows_of = |groups: usize| groups * INSTRUCTION_ROWS;
-        let of_groups = |groups: usize| if groups == 1 { 5 } else { 6 + groups };
+        let of_groups = |groups: usize| match groups {
+            1 => 5,
+            2 => 8,
+            _ => 9,
+        };
         Some(match instance {
             Instance::Many(tile) => Tile {
                 paired: tile.ctas,

@@ -14,6 +14,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, depth};
 use crate::products::finished::Finished;
 use crate::products::form::{Source, swizzle_of_results};
+use crate::products::registers::registers_of;
 
 /// A tile of [`sparse_product`]: `groups` strips of 64 rows of A, each of a consumer warpgroup, by `columns` of B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,7 +146,7 @@ pub fn sparse_product<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
             }
         }
     };
-    let [of_consumers, of_others] = form.tile.like().registers();
+    let [of_consumers, of_others] = registers_of(form.tile.like().groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))

@@ -14,6 +14,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::ResultOf;
 use crate::products::finished::Finished;
 use crate::products::form::swizzle_of;
+use crate::products::registers::registers_of;
 
 /// Weights along K of a stage.
 pub(super) const DEPTH: usize = 64;
@@ -140,7 +141,7 @@ pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
             }
         }
     };
-    let [of_consumers, of_others] = [232, 40];
+    let [of_consumers, of_others] = registers_of(groups);
     warp_specialize()
         .registers(of_consumers)
         .main(|| multiply(0))
