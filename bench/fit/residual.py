@@ -1,7 +1,7 @@
 """Fits the network of `kernels/src/products/residual` to times that the survey measured.
 
     cargo build --release -p tilekit-kernels --example plan_inputs
-    PLANS="bench/results/survey_h200_plans.jsonl.gz bench/results/survey_h200_plans_turns.jsonl.gz bench/results/survey_h200_plans_cooperative.jsonl.gz bench/results/survey_h200_plans_sectors.jsonl.gz bench/results/survey_h200_plans_parts.jsonl.gz bench/results/survey_h200_plans_clusters.jsonl.gz bench/results/survey_h200_plans_unlisted.jsonl.gz bench/results/survey_h200_records.jsonl.gz"
+    PLANS="bench/results/survey_h200_plans.jsonl.gz bench/results/survey_h200_plans_turns.jsonl.gz bench/results/survey_h200_plans_cooperative.jsonl.gz bench/results/survey_h200_plans_sectors.jsonl.gz bench/results/survey_h200_plans_parts.jsonl.gz bench/results/survey_h200_plans_clusters.jsonl.gz bench/results/survey_h200_plans_unlisted.jsonl.gz bench/results/survey_h200_plans_wide.jsonl.gz bench/results/survey_h200_records.jsonl.gz"
     python3 bench/fit/residual.py $PLANS --folds 6     # how it chooses among plans of sizes that it was not fitted to
     python3 bench/fit/residual.py $PLANS --write       # kernels/src/products/residual/weights.txt
 

@@ -294,11 +294,9 @@ impl Products {
         };
         let launch = Launch {
             need,
-            factors: [
-                of_x.mapped(x.source(), &need),
-                of_y.mapped(y.source(), &need),
-            ]
-            .map(|factor| match options.precision {
+            factors: [of_x.mapped(x.source()), of_y.mapped(y.source())].map(|factor| match options
+                .precision
+            {
                 Precision::Tf32 => T::loaded(factor),
                 Precision::Tf32x3 => factor,
             }),

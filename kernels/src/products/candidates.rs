@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn large_products_take_the_largest_tile_and_whole_waves() {
         check([8192, 8192, 8192], "128x256, 128 CTAs");
-        check([1472, 4864, 6592], "128x224 by pairs, 132 CTAs");
+        check([1472, 4864, 6592], "128x224, 132 CTAs");
         for size in [[5120, 5120, 5120], [1472, 4864, 6592]] {
             let need = Need::of_16_bits(size);
             let plan = best(&need);
@@ -190,7 +190,7 @@ mod tests {
         );
         check([108, 5128, 3464], "64x96 by clusters of 2x4, 112 CTAs");
         check([1701, 296, 1328], "64x80 by clusters of 2x4, 112 CTAs");
-        check([5920, 88, 712], "64x96 by clusters of 8x1");
+        check([5920, 88, 712], "64x96 by clusters of 4x1");
         check([3073, 48, 3368], "64x32 by clusters of 4x2, 104 CTAs");
         // What two of 80 rows, or three of 136, waste least of.
         check(

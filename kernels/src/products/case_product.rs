@@ -4,11 +4,10 @@ use tilekit::TensorSource;
 use tilekit::prelude::*;
 use tilekit::reference::products_of_rows;
 
-use super::factor::{Operand, ResultOf, unit};
+use super::factor::{FETCHED, Operand, ResultOf, unit};
 use super::form::Side;
 use super::need::Need;
 use super::options::Precision;
-use super::promotion::promotion;
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]
@@ -109,9 +108,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         let side = self.lies.sides[number];
         let shape = shape_of([self.size[number], self.size[2]], side);
         let batches = side.is_batched.then_some(self.lies.batches);
-        let pitch = stride::<T>(shape[1]) * size_of::<T>();
-        let view = self.factors[number].view();
-        let view = view.with_l2_promotion(promotion(pitch, &self.need()));
+        let view = self.factors[number].view().with_l2_promotion(FETCHED);
         let factor = place(view, shape, batches);
         match self.precision {
             Precision::Tf32 => T::loaded(factor),

@@ -120,8 +120,9 @@ fn of_warpgroups(
     };
     instructions.flat_map(move |instructions| {
         let along_rows = rows.div_ceil(groups * instructions * INSTRUCTION_ROWS);
-        let widths = Widths::of_warpgroups(groups, instructions).of([along_rows, columns]);
-        let tiles = widths.into_iter().flat_map(move |width| {
+        let widths = Widths::of_warpgroups(groups, instructions).into_iter();
+        let widths = widths.flat_map(move |widths| widths.of([along_rows, columns]));
+        let tiles = widths.flat_map(move |width| {
             let sizes = [groups, instructions, width];
             by_any_cluster(PersistentTile::filled(sizes, turned))
         });
@@ -131,17 +132,18 @@ fn of_warpgroups(
 
 /// Those of every other row.
 fn of_every_other_row([m, n, _]: [usize; 3]) -> impl Iterator<Item = Instance> {
-    let shapes = [[1, 2], [1, 3], [2, 1], [2, 2]].into_iter();
+    let shapes = [[1, 2], [1, 3], [2, 1], [2, 2], [3, 1]].into_iter();
     let both = shapes.flat_map(|shape| [(shape, false), (shape, true)]);
     both.flat_map(move |([groups, instructions], turned)| {
         let m = m.div_ceil(2);
         let [rows, columns] = if turned { [n, m] } else { [m, n] };
         let along_rows = 2 * rows.div_ceil(groups * instructions * INSTRUCTION_ROWS);
-        let widths = Widths {
-            unit: if turned { 8 } else { 16 },
-            ..Widths::of_warpgroups(groups, instructions)
-        };
-        let widths = widths.of([along_rows, columns]).into_iter();
+        let widths = Widths::of_warpgroups(groups, instructions).into_iter();
+        let widths = widths.flat_map(move |widths| {
+            // Columns of C are whole sectors.
+            let unit = widths.unit.max(if turned { 8 } else { 16 });
+            Widths { unit, ..widths }.of([along_rows, columns])
+        });
         let tiles = widths.flat_map(move |width| {
             let tile = PersistentTile::filled([groups, instructions, width], turned);
             by_any_cluster(tile.of_every_other_row())
@@ -164,7 +166,7 @@ fn unlisted(tiles: impl Iterator<Item = PersistentTile>) -> impl Iterator<Item =
             .chain(&EVERY_OTHER_ROW);
         listed.any(|listed| listed.is_as_large(*tile))
     };
-    let tiles = tiles.filter(move |tile| !is_listed(tile));
+    let tiles = tiles.filter(move |tile| tile.has_registers() && !is_listed(tile));
     tiles.map(Instance::Persistent)
 }
 
@@ -202,20 +204,20 @@ impl Widths {
         }
     }
 
-    fn of_warpgroups(groups: usize, instructions: usize) -> Widths {
-        let range = match [groups, instructions] {
-            [1, _] => 64..=384 / instructions,
-            [2, 1] => 128..=256,
-            [2, _] => 96..=192,
-            // 160 registers hold 104 sums of a thread beside what leaves of them.
-            _ => 96..=208,
-        };
-        Widths {
+    /// Those of an instruction's columns, and those of two instructions beside each other.
+    fn of_warpgroups(groups: usize, instructions: usize) -> Vec<Widths> {
+        let of = |range: RangeInclusive<usize>, unit: usize| Widths {
             range,
-            // Those of three warpgroups may have two instructions beside each other.
-            unit: if groups == 3 { 16 } else { 8 },
+            unit,
             waves: 8,
             ctas: [1, if groups == 1 { 1 } else { 8 }].map(resident),
+        };
+        match [groups, instructions] {
+            [1, _] => vec![of(64..=384 / instructions, 8)],
+            [2, 1] => vec![of(128..=256, 8), of(272..=352, 16)],
+            [2, _] => vec![of(80..=192, 8)],
+            // 160 registers hold 104 sums of a thread beside what leaves of them; those of more than 192 columns have two instructions beside each other.
+            _ => vec![of(96..=208, 16)],
         }
     }
 
@@ -264,6 +266,6 @@ mod tests {
     /// 24 by 11 tiles of 192x112 are two waves of 132.
     #[test]
     fn tiles_in_turns_fill_whole_waves() {
-        check(&Widths::of_warpgroups(1, 3), [24, 1224], &[80, 112]);
+        check(&Widths::of_warpgroups(1, 3)[0], [24, 1224], &[80, 112]);
     }
 }

@@ -1,7 +1,7 @@
 //! Element types of operands and results, and what the kernels do with each.
 
 use tilekit::prelude::*;
-use tilekit::{TensorSource, TensorView};
+use tilekit::{L2Promotion, TensorSource, TensorView};
 
 /// Multiprocessors of an H200, for which the model is fitted.
 pub const MULTIPROCESSORS: usize = 132;
@@ -20,6 +20,9 @@ pub(crate) const SWIZZLED_ROWS: usize = 8;
 
 /// Bytes of which tensor maps want addresses and pitches to be multiples.
 pub(crate) const UNIT_BYTES: usize = 16;
+
+/// How much L2 fetches at a time of what tensor maps of operands load: lines, whose other parts the next steps read. Two lines at a time cross the fabric between the halves of L2 for nothing (`bench/results/products/memory.md`).
+pub(super) const FETCHED: L2Promotion = L2Promotion::Bytes128;
 
 /// Elements of K in a stage.
 pub(crate) const fn depth<T>() -> usize {

@@ -234,8 +234,7 @@ impl Instance {
                 let has_room =
                     need.element_bytes[1] <= 2 && multiplies(tile.columns_of_instruction());
                 let takes_rows = !tile.every_other_row || tile.takes_every_other_row(need);
-                let is_able =
-                    is_along_k && are_shared && has_room && tile.is_divided() && takes_rows;
+                let is_able = is_along_k && are_shared && has_room && takes_rows;
                 is_able.then_some(self)
             }
             Instance::Copied(tile) => {

@@ -74,7 +74,6 @@ pub mod precise;
 #[cfg(not(test))]
 mod precise_cases;
 pub mod precise_parts;
-mod promotion;
 mod raster;
 pub(crate) mod registers;
 pub mod repack;

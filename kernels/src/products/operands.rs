@@ -9,14 +9,12 @@ use tilekit::prelude::*;
 use super::call::Products;
 use super::check::{Taken, View};
 use super::error::Result;
-use super::factor::{Operand, Stored};
+use super::factor::{FETCHED, Operand, Stored};
 use super::kept_kernels::Which;
 use super::matrix::Matrix;
-use super::need::Need;
 use super::options::Options;
 use super::pad_rows::{pad_rows, tiles};
 use super::plan::MOST_ALONG_Y;
-use super::promotion::promotion;
 use super::repack::{TILE, repack};
 use super::workspace::{Role, workspace, zeroed_workspace};
 use crate::handles::handles;
@@ -340,9 +338,8 @@ impl<T: DeviceElement> InRows<T> {
     }
 
     /// The same for a tensor map of an operand of a product.
-    pub(super) fn mapped<'a>(&'a self, own: &'a Buffer<T>, need: &Need) -> View<'a, T> {
-        let pitch = self.place.strides[0] * size_of::<T>();
-        self.view(own).with_l2_promotion(promotion(pitch, need))
+    pub(super) fn mapped<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
+        self.view(own).with_l2_promotion(FETCHED)
     }
 
     /// All matrices of a batch, be it one.

@@ -5,13 +5,13 @@ use std::ops;
 
 use tilekit::prelude::*;
 
-use super::dense::rows_of_group;
 use super::epilogue::{Data, Epilogue};
 use super::factor::{Operand, ResultOf, depth, unit};
 use super::finished::Finished;
 use super::form::Form;
 use super::multicast::{Share, load_boxes, tile_of_cluster};
 use super::persistent_tile::PersistentTile;
+use super::raster;
 use super::registers::registers_of;
 use super::settled::are_settled;
 
@@ -42,7 +42,7 @@ impl Own {
             (true, false) => [cdiv(m, 2), n],
             (true, true) => [m, cdiv(n, 2)],
         };
-        let order = GroupedRows::new(size, of_cluster, rows_of_group(of_cluster));
+        let order = raster::ordered(size, of_cluster, tile.ctas());
         let (first, by) = if tile.ctas() > 1 {
             (cluster_id(0), num_clusters(0))
         } else {
@@ -124,7 +124,7 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
         data: Data<O>,
     ) -> Self {
         let (tile, (x, y, c)) = (form.tile, maps);
-        let [rows, columns] = tile.shape();
+        let [rows, columns] = tile.loaded();
         let buffers = (
             Smem::<T>::alloc([tile.stages, rows, depth::<T>()], x.layout()),
             Smem::<T>::alloc([tile.stages, columns, depth::<T>()], y.layout()),
@@ -210,7 +210,10 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
             let stage = pipeline.consumer_wait(at);
             let (of_x, of_y) = stage.tiles;
             acc = acc
-                .mma(of_x.slice(0, rows.clone()), of_y.transpose())
+                .mma(
+                    of_x.slice(0, rows.clone()),
+                    of_y.slice(0, 0..tile.columns).transpose(),
+                )
                 .wait(1);
             let held = stage.hold();
             at = held.next();

@@ -7,12 +7,17 @@ use tilekit::target::SM_90A;
 
 use super::dense::PAIR;
 use super::factor::{INSTRUCTION_ROWS, MBARRIER_BYTES, STAGE_BYTES, SWIZZLED_ROWS};
-use super::multicast::is_divided;
 use super::persistent::GROUPS;
 use super::registers::columns_of_instruction;
 
 /// Sums of a thread, in columns of one instruction, beside which an epilogue has the registers for the addresses of C's rows that it reads of an exchanged result.
 const BESIDE_EPILOGUE: usize = 192;
+
+/// Bytes of shared memory beside mbarriers.
+const ROOM: usize = SM_90A.cta.shared_bytes as usize - MBARRIER_BYTES;
+
+/// Stages beside results of an instruction of which buffers of pieces leave room for another.
+const FEW_STAGES: usize = 3;
 
 /// A tile of [`alternating`](super::alternating::alternating), of one warpgroup, or of [`cooperative`](super::cooperative::cooperative), of two or three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,20 +73,38 @@ impl PersistentTile {
 
     /// Of so many warpgroups, instructions of each and columns, with as many stages as there is room for beside results of 16 bits of an instruction, and then with as many buffers, of which parts of tiles have them in turn.
     pub fn filled([groups, instructions, columns]: [usize; 3], turned: bool) -> Self {
-        let room = SM_90A.cta.shared_bytes as usize - MBARRIER_BYTES;
-        let stage = (groups * instructions * INSTRUCTION_ROWS + columns) * STAGE_BYTES;
-        let results = INSTRUCTION_ROWS * columns * size_of::<bf16>();
-        let stages = (room - results) / stage;
         let tile = PersistentTile {
             groups,
             turned,
-            ..PersistentTile::of([instructions, columns, stages, 1])
+            ..PersistentTile::of([instructions, columns, 0, 1])
         };
-        let buffers = (room - stages * stage) / (results / tile.pieces());
+        let results = INSTRUCTION_ROWS * columns * size_of::<bf16>();
+        let stages = |results: usize| (ROOM - results) / tile.stage_bytes();
+        // Three stages wait for L2 where rows of an operand begin between lines.
+        let stages = match stages(results) {
+            FEW_STAGES => stages(results / tile.pieces()),
+            stages => stages,
+        };
+        let buffers = (ROOM - stages * tile.stage_bytes()) / tile.part_bytes();
         let most = buffers.min(groups * instructions * tile.pieces());
         let divides = |buffers: &usize| tile.parts().is_multiple_of(*buffers);
         let buffers = (1..=most).rev().find(divides).unwrap_or(1);
-        PersistentTile { buffers, ..tile }
+        PersistentTile {
+            stages,
+            buffers,
+            ..tile
+        }
+    }
+
+    /// Bytes of a stage.
+    const fn stage_bytes(self) -> usize {
+        let [rows, columns] = self.loaded();
+        (rows + columns) * STAGE_BYTES
+    }
+
+    /// Bytes of results of 16 bits that leave at a time.
+    const fn part_bytes(self) -> usize {
+        INSTRUCTION_ROWS * self.columns_of_piece() * size_of::<bf16>()
     }
 
     /// Consumer warpgroups of a kernel: those of a tile, or two that take turns.
@@ -122,10 +145,15 @@ impl PersistentTile {
         self.by_clusters([PAIR, 1])
     }
 
-    /// The same for each CTA of clusters of so many tiles along rows and along columns.
+    /// The same for each CTA of clusters of so many tiles along rows and along columns; with a stage less where shares that are rounded up leave no room for it.
     #[must_use]
     pub const fn by_clusters(self, along: [usize; 2]) -> Self {
-        PersistentTile { along, ..self }
+        let tile = PersistentTile { along, ..self };
+        let bytes = tile.stages * tile.stage_bytes() + tile.buffers * tile.part_bytes();
+        PersistentTile {
+            stages: tile.stages - if bytes > ROOM { 1 } else { 0 },
+            ..tile
+        }
     }
 
     /// The same beside an epilogue, of fewer sums if its registers need it; programs of a grid for fewer tiles take more of them each.
@@ -136,9 +164,9 @@ impl PersistentTile {
         }
         let columns = BESIDE_EPILOGUE / instructions;
         PersistentTile {
-            along: self.along,
             every_other_row: self.every_other_row,
             ..PersistentTile::filled([self.groups, instructions, columns], true)
+                .by_clusters(self.along)
         }
     }
 
@@ -165,10 +193,19 @@ impl PersistentTile {
     }
 
     /// Rows and columns.
-    pub fn shape(self) -> [usize; 2] {
+    pub const fn shape(self) -> [usize; 2] {
         [
             self.groups * self.instructions * INSTRUCTION_ROWS,
             self.columns,
+        ]
+    }
+
+    /// Rows of X and of Y that a CTA has of a step: as many as a tile, or some that it does not multiply, so that CTAs that share them load as many each, in whole atoms of the swizzle.
+    pub const fn loaded(self) -> [usize; 2] {
+        let ([rows, columns], [of_rows, of_columns]) = (self.shape(), self.sharing());
+        [
+            rows.next_multiple_of(of_rows * SWIZZLED_ROWS),
+            columns.next_multiple_of(of_columns * SWIZZLED_ROWS),
         ]
     }
 
@@ -194,19 +231,14 @@ impl PersistentTile {
     }
 
     /// CTAs that share what a CTA reads of each operand.
-    fn sharing(self) -> [usize; 2] {
+    const fn sharing(self) -> [usize; 2] {
         let [along_rows, along_columns] = self.along;
         [along_columns, along_rows]
     }
 
-    /// Whether CTAs of a cluster load as many rows of each operand.
-    pub(super) fn is_divided(self) -> bool {
-        is_divided(self.shape(), self.along)
-    }
-
     /// Rows of X and of Y that a TMA load takes: those outside of a matrix are filled with zeros slower than others are loaded, and boxes that are outside as a whole need not be.
     pub fn boxes(self) -> [usize; 2] {
-        let ([rows, columns], [of_rows, of_columns]) = (self.shape(), self.sharing());
+        let ([rows, columns], [of_rows, of_columns]) = (self.loaded(), self.sharing());
         let halves = 2 * self.groups * self.instructions;
         [
             box_of(rows, [halves, 4, 8], of_rows),
@@ -263,12 +295,10 @@ mod tests {
         );
         let wide = PersistentTile::filled([1, 3, 112], false).by_clusters([2, 4]);
         assert_eq!(boxes(wide), [48, 56]);
-        assert!(wide.is_divided());
-        assert!(
-            !PersistentTile::filled([1, 2, 184], false)
-                .by_pairs()
-                .is_divided()
-        );
+        // Of 96 rows, of which a tile has 184.
+        let rounded = PersistentTile::filled([1, 2, 184], false).by_pairs();
+        assert_eq!(rounded.loaded(), [128, 192]);
+        assert_eq!(boxes(rounded), [32, 48]);
     }
 
     #[test]
@@ -284,7 +314,9 @@ mod tests {
         check([2, 2, 152], false, [4, 1]);
         // Buffers of half the columns.
         check([2, 1, 256], false, [4, 2]);
-        check([2, 2, 160], false, [3, 4]);
+        // A fourth stage beside one of them.
+        check([2, 2, 160], false, [4, 1]);
+        check([2, 1, 288], true, [4, 1]);
         check([3, 1, 160], false, [4, 3]);
         // 104 columns of C do not end at sectors; as many rows of it may.
         check([3, 1, 208], false, [4, 1]);
@@ -301,7 +333,6 @@ mod tests {
                 ..PersistentTile::filled(sizes, tile.turned).by_clusters(tile.along)
             };
             assert_eq!(tile, filled);
-            assert!(tile.is_divided(), "{tile}");
         }
     }
 }

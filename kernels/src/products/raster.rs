@@ -3,6 +3,9 @@
 //! The hardware gives such a launch to GPCs in runs of neighbours in the grid, as many to each, and pairs of neighbours to the two multiprocessors of a TPC. Requests of a GPC for the same lines at about the same time become one
 //! request to L2, so that its CTAs share what they read without multicast where their tiles make a square: 1000 x 1000 x 8192 by 64x128 takes 0.73 of the time of columns of all 16 tiles (`bench/results/products/launches.md`).
 
+use tilekit::prelude::*;
+
+use super::dense;
 use super::factor::MULTIPROCESSORS;
 
 /// GPCs of the GPU, and CTAs that one has of a launch which fills the GPU.
@@ -77,6 +80,19 @@ pub(super) fn rows_of_group(shape: [usize; 2]) -> usize {
     let rows = [2, 4, 8, 16].into_iter();
     let least = rows.min_by(|&x, &y| read(x).total_cmp(&read(y)));
     least.unwrap_or(OF_GPC)
+}
+
+/// The order of tiles, or of clusters of them, of a kernel that has them by itself: groups of which a wave reads the fewest rows. CTAs without clusters whose tiles are twice as high as wide have them in blocks of a GPC, since one above the other they read rows of X that
+/// no neighbour reads; for squarer ones blocks gain nothing.
+#[device]
+pub(super) fn ordered(size: [Scalar<i32>; 2], shape: [usize; 2], ctas: usize) -> GroupedRows {
+    let order = GroupedRows::new(size, shape, dense::rows_of_group(shape));
+    let [rows, columns] = shape;
+    if ctas > 1 || rows < 2 * columns {
+        return order;
+    }
+    let of_block = rows_of_group(shape);
+    order.in_blocks([of_block, OF_GPC / of_block])
 }
 
 /// The share of what the CTAs of a grid of groups read that is asked of L2.

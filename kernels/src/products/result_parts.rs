@@ -7,6 +7,12 @@ use tilekit::prelude::*;
 use super::factor::INSTRUCTION_ROWS;
 use super::persistent_tile::PersistentTile;
 
+/// Pieces of results of a row of instructions, at most.
+const MOST_PIECES: usize = 4;
+
+/// Columns of the sums and of a piece of them that a thread has registers for, half of one for each.
+const MOST_COLUMNS: usize = 456;
+
 /// What leaves at a time.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
@@ -19,18 +25,27 @@ pub(super) struct Part {
 }
 
 impl PersistentTile {
-    /// Pieces of columns in which the results of an instruction leave. Warpgroups that finish together wait less for buffers of pieces; those in turns have the time of a tile. Pieces of rows of C begin at sectors.
+    /// Pieces of columns in which the results of an instruction leave. Warpgroups that finish together wait less for buffers of pieces; those in turns have the time of a tile. Pieces of rows of C begin at sectors, and those of more than 256 columns fit the registers beside the sums.
     pub(super) const fn pieces(self) -> usize {
         let unit = if self.turned { 8 } else { 16 };
         if self.groups == 1 {
-            1
-        } else if self.columns.is_multiple_of(2 * unit) {
-            2
-        } else if self.columns.is_multiple_of(3 * unit) {
-            3
-        } else {
-            1
+            return 1;
         }
+        let most = if self.columns > 256 { MOST_PIECES } else { 3 };
+        let mut pieces = 2;
+        while pieces <= most {
+            let is_whole = self.columns.is_multiple_of(pieces * unit);
+            if is_whole && self.columns + self.columns / pieces <= MOST_COLUMNS {
+                return pieces;
+            }
+            pieces += 1;
+        }
+        1
+    }
+
+    /// Whether a thread has registers for sums of the tile and a piece of them.
+    pub(super) const fn has_registers(self) -> bool {
+        self.columns <= 256 || self.columns + self.columns_of_piece() <= MOST_COLUMNS
     }
 
     /// Columns of a piece.

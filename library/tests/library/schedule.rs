@@ -325,3 +325,49 @@ fn offsets_within_rows_lead_nowhere_else() {
         );
     }
 }
+
+/// The number of each tile, in groups of 6 rows and blocks of 2 by 3.
+#[kernel(warps = 1)]
+fn in_blocks(numbers: Ptr<i32>, rows: i32, columns: i32) {
+    let tiles = GroupedRows::new([rows, columns], [1, 1], 6).in_blocks([2, 3]);
+    for tile in tiles.of_program() {
+        let [row, column] = tiles.place(tile);
+        numbers.at(row * columns + column).store(tile);
+    }
+}
+
+/// Blocks follow each other down a group, then along it, and every other group runs backwards.
+#[test]
+fn groups_are_in_blocks() {
+    let device = Device::emulator();
+    for [rows, columns] in [[6, 3], [1, 1], [13, 7], [5, 8], [20, 2]] {
+        let mut expected = vec![-1; rows * columns];
+        let mut number = 0;
+        for (group, first) in (0..rows).step_by(6).enumerate() {
+            let end = rows.min(first + 6);
+            for band in (0..columns).step_by(3) {
+                for block in (first..end).step_by(2) {
+                    for column in band..columns.min(band + 3) {
+                        for row in block..end.min(block + 2) {
+                            let column = if group % 2 == 0 {
+                                column
+                            } else {
+                                columns - 1 - column
+                            };
+                            expected[row * columns + column] = number;
+                            number += 1;
+                        }
+                    }
+                }
+            }
+        }
+        let numbers = zeros_of(&device, rows * columns);
+        let arguments = (&numbers, rows as i32, columns as i32);
+        launch(&device, in_blocks, grid(3), arguments).expect("it runs");
+        assert_eq!(
+            numbers.to_vec().expect("it has run"),
+            expected,
+            "{rows} by {columns}"
+        );
+    }
+}
