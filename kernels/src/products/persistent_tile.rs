@@ -299,6 +299,9 @@ mod tests {
         let rounded = PersistentTile::filled([1, 2, 184], false).by_pairs();
         assert_eq!(rounded.loaded(), [128, 192]);
         assert_eq!(boxes(rounded), [32, 48]);
+        // 160 rows for 152 leave no room for the fourth stage.
+        let filled = PersistentTile::filled([2, 2, 152], false);
+        assert_eq!([filled, filled.by_pairs()].map(|tile| tile.stages), [4, 3]);
     }
 
     #[test]

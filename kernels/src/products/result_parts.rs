@@ -138,12 +138,32 @@ mod tests {
         check([3, 1, 160], 3);
     }
 
+    /// A piece of 176 columns beside 352 does not fit, and 352 columns have no more pieces that begin at sectors.
+    #[test]
+    fn wide_tiles_have_registers_for_a_piece() {
+        let check = |columns, turned, expected: Option<usize>| {
+            let tile = PersistentTile::filled([2, 1, columns], turned);
+            let pieces = tile.has_registers().then_some(tile.pieces());
+            assert_eq!(pieces, expected, "{tile}");
+        };
+        check(256, false, Some(2));
+        check(272, true, Some(2));
+        check(272, false, None);
+        check(320, false, Some(4));
+        check(336, false, Some(3));
+        check(352, true, Some(4));
+        check(352, false, None);
+    }
+
     /// Each element of a tile is of one part, and parts of a tile follow each other in one order.
     #[test]
     fn parts_divide_a_tile() {
         for (sizes, turned) in [
             ([2, 2, 144], false),
             ([3, 1, 120], true),
+            ([2, 1, 288], false),
+            ([2, 1, 320], true),
+            ([2, 1, 336], false),
             ([1, 3, 112], true),
         ] {
             let tile = PersistentTile::filled(sizes, turned);
