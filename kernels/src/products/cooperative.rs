@@ -1,5 +1,5 @@
 //! Products with large tiles of any width: a persistent kernel in which two warpgroups of 64 or 128 rows each, or three of 64, multiply a tile together. Results leave at most 64 rows at a time, so that 256x152 has four stages beside them (`result_parts.rs`).
-//! Tiles may be exchanged, so that their columns, in steps of 8 or of three warpgroups 16, are rows of C.
+//! Tiles may be exchanged, so that their columns are rows of C. Columns are multiples of 8, or of 16 where two instructions stand beside each other (`registers.rs`) and of three warpgroups.
 
 use tilekit::prelude::*;
 
