@@ -8,11 +8,11 @@
 //! ```
 //!
 //! `C[M, N] = A[M, K] · B[N, K]ᵀ`, all packed, by `Products::multiply_into`: what a program calls, copies of operands among it where rows have odd pitches. Its instance is that which `Dispatch` chooses.
-//! Beside it run the first three candidates of cublasLt's heuristic, interleaved in one process, and with `--beside N` as many of the instances that the model says are the fastest, tiles of no list among them.
+//! Beside it run the first three candidates of cublasLt's heuristic, interleaved in one process, and with `--beside N` as many of the instances that the model says are the fastest, tiles of no list among them; with `--each N` as many tiles of no list of each form of kernel besides, some 30 kernels a second to compile.
 //! Every element of each of our results is compared with cublasLt's of f32 results, and what follows the result in memory with what was there before. `--seconds N` begins no shape after that time.
 //! With `--cublas`, `cublasGemmEx` runs beside the candidates, and ratios are to the fastest of all.
 //! With `--settled b` B is loaded before the launch in front has ended, as weights may be, with `--settled ab` A too.
-//! Options: `--type`, `--shapes`, `--from` (the first shape), `--seed` (of other shapes), `--only`, `--beside`, `--samples` (single launches), `--rounds`, `--slice-ms`, `--seconds`, `--json`.
+//! Options: `--type`, `--shapes`, `--from` (the first shape), `--seed` (of other shapes), `--only`, `--beside`, `--each`, `--samples` (single launches), `--rounds`, `--slice-ms`, `--seconds`, `--json`.
 //!
 //! Each row has the plan, medians in µs single and back to back, cublasLt's best candidate for each of them, its time over ours, half of what lies between the quartiles of ours, and the rate at which
 //! operands and results are moved back to back.
@@ -79,10 +79,16 @@ fn survey<T: Operand + ResultOf<T> + Standard>(device: &Device, options: &Option
     println!("{:.0} s", start.elapsed().as_secs_f64());
 }
 
-/// The instances that stand beside the chosen one, each with its plan for the shape: the fastest ones by the model.
+/// The instances that stand beside the chosen one, each with its plan for the shape: the fastest ones by the model, and those of each form.
 fn beside(shape: Shape, options: &Options) -> Vec<(Instance, Plan)> {
-    let mut plans = Plan::candidates(&Need::of_packed_16_bits(shape.size));
+    let need = Need::of_packed_16_bits(shape.size);
+    let mut plans = Plan::candidates(&need);
     plans.truncate(options.beside);
+    for plan in Plan::of_each_form(&need, options.of_each_form) {
+        if !plans.contains(&plan) {
+            plans.push(plan);
+        }
+    }
     plans
 }
 

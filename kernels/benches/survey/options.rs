@@ -18,6 +18,8 @@ pub(crate) struct Options {
     only: Vec<[usize; 3]>,
     /// Plans that are timed beside the chosen one.
     pub(crate) beside: usize,
+    /// Tiles of no list of each form beside these.
+    pub(crate) of_each_form: usize,
     /// Which of A and B are settled.
     pub(crate) are_settled: [bool; 2],
     pub(crate) samples: usize,
@@ -69,6 +71,7 @@ impl Options {
             seed: number("--seed", 0),
             only: only.unwrap_or_default(),
             beside: number("--beside", 0),
+            of_each_form: number("--each", 0),
             are_settled: ['a', 'b'].map(|operand| settled.contains(operand)),
             samples: number("--samples", 7),
             rounds: number("--rounds", 5),

@@ -44,6 +44,7 @@ pub(crate) mod factor;
 pub mod few_tiles;
 pub(crate) mod finished;
 pub mod form;
+mod forms;
 mod given;
 pub mod grouped;
 #[cfg(not(test))]
