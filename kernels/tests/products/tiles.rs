@@ -106,6 +106,77 @@ fn persistent_tiles_have_any_width_and_any_cluster() {
     }
 }
 
+/// Two instructions beside each other, shares that are rounded up and blocks of tiles, whatever the order of warps and copies.
+#[test]
+fn wide_and_rounded_tiles_are_free_of_races() {
+    for (sizes, along, turned, [m, n]) in [
+        ([2, 1, 288], [2, 1], true, [300, 264]),
+        ([2, 1, 320], [1, 1], false, [130, 328]),
+        ([1, 2, 184], [2, 1], false, [260, 192]),
+        ([2, 2, 88], [2, 2], false, [520, 104]),
+        ([2, 2, 88], [1, 1], true, [270, 520]),
+    ] {
+        let tile = PersistentTile::filled(sizes, turned).by_clusters(along);
+        let (need, instance) = (Need::of_16_bits([m, n, 328]), Instance::Persistent(tile));
+        for seed in 1..=4 {
+            let device = Device::emulator_with_seed(seed);
+            let mut dispatch = Dispatch::default();
+            dispatch.set(&need, instance);
+            assert_eq!(dispatch.choose(&need).unwrap().plan.instance, instance);
+            let products = Products::with_dispatch(&device, dispatch);
+            let lies = [Lies::Rows, Lies::Columns, Lies::Rows];
+            check::<f16>(&products, &device, need.size, lies);
+        }
+    }
+}
+
+/// Rows of 128 bytes are twice as many elements along K, and pieces of results as wide.
+#[test]
+fn wide_and_rounded_tiles_multiply_operands_of_8_bits() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    for (sizes, along, turned, [m, n]) in [
+        ([2, 1, 288], [1, 2], true, [600, 136]),
+        ([2, 1, 320], [2, 1], false, [200, 328]),
+        ([1, 2, 144], [4, 1], true, [152, 400]),
+        ([2, 2, 80], [4, 1], false, [780, 88]),
+    ] {
+        let tile = PersistentTile::filled(sizes, turned).by_clusters(along);
+        let need = Need {
+            element_bytes: [1, 2],
+            ..Need::of_16_bits([m, n, 336])
+        };
+        let mut dispatch = Dispatch::default();
+        dispatch.set(&need, Instance::Persistent(tile));
+        let products = Products::with_dispatch(&device, dispatch);
+        let [a, b] = [m, n].map(|rows| (0..rows * 336).map(|at| (at * 37 / 7 % 5) as f32 - 2.0));
+        let [a, b] = [a, b].map(Iterator::collect::<Vec<f32>>);
+        let [of_a, of_b] = [&a, &b].map(|numbers| {
+            let numbers: Vec<E4m3> = numbers.iter().map(|&x| E4m3::from_f32(x)).collect();
+            Buffer::from_slice(&device, &numbers).unwrap()
+        });
+        let (x, y) = (
+            of_a.view([m, 336]),
+            of_b.view([336, n]).with_strides([1, 336]),
+        );
+        let c = Buffer::from_slice(&device, &vec![bf16::from_f32(f32::NAN); m * n]).unwrap();
+        let view = c.view([m, n]);
+        let plan = products.plan(&x, &y, &view, &Options::default()).unwrap();
+        assert_eq!(
+            plan.product.unwrap().plan.instance,
+            Instance::Persistent(tile)
+        );
+        products.multiply_into(&stream, &x, &y, &view).unwrap();
+        stream.synchronize().unwrap();
+        let found = c.to_vec().unwrap();
+        for (at, found) in found.into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let want: f32 = (0..336).map(|k| a[i * 336 + k] * b[j * 336 + k]).sum();
+            assert_eq!(found, bf16::from_f32(want), "{tile}: row {i}, column {j}");
+        }
+    }
+}
+
 /// Rows of C that begin at sectors and between them in turn, all at sectors, all between them, and anywhere; odd and even numbers of them; tiles of any width and cluster.
 #[test]
 fn tiles_of_every_other_row_have_any_width_and_any_place() {

@@ -29,7 +29,14 @@ impl GroupedRows {
 
     /// The same whose groups are in blocks of so many rows and columns of tiles, which follow each other down the group. Programs of a GPC, which are neighbours, read the fewest rows where a block is as large as a GPC and a square of elements.
     #[must_use]
+    #[device]
     pub fn in_blocks(self, block: [usize; 2]) -> Self {
+        static_assert!(
+            block[0] > 0 && block[1] > 0,
+            "blocks of {} by {} tiles hold none: `in_blocks` takes numbers above 0",
+            block[0],
+            block[1]
+        );
         GroupedRows {
             block: Some(block),
             ..self

@@ -371,3 +371,23 @@ fn groups_are_in_blocks() {
         );
     }
 }
+
+#[kernel(warps = 1)]
+fn in_no_blocks(numbers: Ptr<i32>, rows: i32) {
+    let tiles = GroupedRows::new([rows, rows], [1, 1], 6).in_blocks([2, 0]);
+    for tile in tiles.of_program() {
+        numbers.at(tile).store(tile);
+    }
+}
+
+#[test]
+fn blocks_without_tiles_are_refused() {
+    let device = Device::emulator();
+    let numbers = zeros_of(&device, 4);
+    let error = launch(&device, in_no_blocks, grid(1), (&numbers, 2)).expect_err("no block");
+    let message = error.to_string();
+    assert!(
+        message.contains("blocks of 2 by 0 tiles hold none"),
+        "{message}"
+    );
+}
