@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `C[M, N] = A[M, K] · B[N, K]ᵀ`, all packed, by `Products::multiply_into`: what a program calls, copies of operands among it where rows have odd pitches. Its instance is that which `Dispatch` chooses.
-//! Beside it run the first three candidates of cublasLt's heuristic, interleaved in one process, and with `--beside N` as many of the instances that the model says are the fastest, tiles of no list among them; with `--each N` as many tiles of no list of each form of kernel besides, some 30 kernels a second to compile.
+//! Beside it run the first three candidates of cublasLt's heuristic, interleaved in one process, and with `--beside N` as many of the instances that the model says are the fastest, tiles of no list among them; with `--each N` as many tiles of no list of each form of kernel besides, all of which are compiled first.
 //! Every element of each of our results is compared with cublasLt's of f32 results, and what follows the result in memory with what was there before. `--seconds N` begins no shape after that time.
 //! With `--cublas`, `cublasGemmEx` runs beside the candidates, and ratios are to the fastest of all.
 //! With `--settled b` B is loaded before the launch in front has ended, as weights may be, with `--settled ab` A too.
