@@ -1,7 +1,7 @@
 """Fits the network of `kernels/src/products/residual` to times that the survey measured.
 
     cargo build --release -p tilekit-kernels --example plan_inputs
-    PLANS="bench/results/survey_h200_plans.jsonl.gz bench/results/survey_h200_plans_turns.jsonl.gz bench/results/survey_h200_plans_cooperative.jsonl.gz bench/results/survey_h200_plans_sectors.jsonl.gz bench/results/survey_h200_plans_parts.jsonl.gz bench/results/survey_h200_plans_clusters.jsonl.gz bench/results/survey_h200_plans_unlisted.jsonl.gz bench/results/survey_h200_plans_wide.jsonl.gz bench/results/survey_h200_records.jsonl.gz"
+    PLANS="bench/results/survey_h200_plans.jsonl.gz bench/results/survey_h200_plans_turns.jsonl.gz bench/results/survey_h200_plans_cooperative.jsonl.gz bench/results/survey_h200_plans_sectors.jsonl.gz bench/results/survey_h200_plans_parts.jsonl.gz bench/results/survey_h200_plans_clusters.jsonl.gz bench/results/survey_h200_plans_unlisted.jsonl.gz bench/results/survey_h200_plans_wide.jsonl.gz bench/results/survey_h200_plans_large.jsonl.gz bench/results/survey_h200_records.jsonl.gz"
     python3 bench/fit/residual.py $PLANS --folds 6     # how it chooses among plans of sizes that it was not fitted to
     python3 bench/fit/residual.py $PLANS --write       # kernels/src/products/residual/weights.txt
 
@@ -24,7 +24,7 @@ import torch
 
 ROOT = pathlib.Path(__file__).parents[2]
 WEIGHTS = ROOT / "kernels/src/products/residual/weights.txt"
-UNITS = [96, 48]
+UNITS = [160, 64]
 # How far inputs count, in standard deviations: as in network.rs.
 FARTHEST = 4.0
 # Files that were measured while results of which 32 bytes is the widest swizzle had that. Without one their plans take less since, by so much of the logarithm for the share of the time in which DRAM takes results (110 sizes, of which both were timed).
@@ -206,7 +206,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("files", nargs="+")
     arguments.add_argument("--folds", type=int)
-    arguments.add_argument("--epochs", type=int, default=100)
+    arguments.add_argument("--epochs", type=int, default=200)
     arguments.add_argument("--write", action="store_true")
     options = arguments.parse_args()
     plans = Plans(options.files)

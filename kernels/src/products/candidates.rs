@@ -178,7 +178,7 @@ mod tests {
     fn few_rows_and_large_weights_are_computed_by_clusters() {
         check(
             [275, 4336, 7464],
-            "192x72 in turns by clusters of 1x4, A and B exchanged, 92 CTAs",
+            "192x80 by clusters of 1x4, A and B exchanged, 92 CTAs",
         );
         check(
             [156, 10216, 2760],

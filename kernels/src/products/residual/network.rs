@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::inputs::COUNT;
 
 /// Units of the two layers.
-const UNITS: [usize; 2] = [96, 48];
+const UNITS: [usize; 2] = [160, 64];
 
 /// How far inputs count that lie outside of those of the fit, in standard deviations.
 const FARTHEST: f32 = 4.0;
