@@ -120,7 +120,8 @@ impl<T: Element> TensorMap<T> {
     }
 
     /// Copies a tile of shared memory into the block at `at`; elements outside of the tensor are not written. The compiler inserts the
-    /// proxy fence for earlier stores of the partition. The copy is a bulk group of its own, which [`tma_store_wait`] waits for.
+    /// proxy fence for earlier stores of the partition. The copy is a bulk group of its own, which [`tma_store_wait`] waits for. Through an im2col map the tile is that of the pixels from `at` on, in
+    /// their order within the map's window, under no tap (`im2col_no_offs`).
     #[inline]
     #[track_caller]
     pub fn store(self, at: impl Coordinates, from: Smem<T>) {

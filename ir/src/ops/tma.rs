@@ -367,22 +367,12 @@ impl OpRules for TmaStore {
         check_view(func, "tma_store", &m, self.map, self.view)?;
         check_predicate(func, "tma_store", self.predicate)?;
         match m.elem {
-            Elem::Data(dtype) if self.op.accepts(dtype) => {}
-            elem => {
-                return Err(OpError::new(
-                    Code::ElementMismatch,
-                    format!("TMA has no `{}` for {elem}", self.op),
-                )
-                .help(REDUCTIONS));
-            }
-        }
-        match m.mode {
-            TensorMapMode::Tiled => Ok(smallvec![]),
-            TensorMapMode::Im2col { .. } => Err(OpError::new(
-                Code::AccessWidth,
-                "a store goes through a tiled map; im2col maps are for loads",
+            Elem::Data(dtype) if self.op.accepts(dtype) => Ok(smallvec![]),
+            elem => Err(OpError::new(
+                Code::ElementMismatch,
+                format!("TMA has no `{}` for {elem}", self.op),
             )
-            .help("give the kernel another parameter for the same tensor, with `#[block(..)]`")),
+            .help(REDUCTIONS)),
         }
     }
     fn shared_by_ctas(&self, func: &Func) -> Values {
@@ -436,7 +426,7 @@ impl OpRules for TmaPrefetch {
             TensorMapMode::Tiled => Ok(smallvec![]),
             TensorMapMode::Im2col { .. } => Err(OpError::new(
                 Code::AccessWidth,
-                "a prefetch goes through a tiled map; im2col maps are for loads",
+                "a prefetch goes through a tiled map; im2col maps are for loads and stores",
             )
             .help("give the kernel another parameter for the same tensor, with `#[block(..)]`")),
         }

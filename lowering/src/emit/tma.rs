@@ -58,6 +58,9 @@ impl Lower for TmaStore {
         let guard = cx.first_of_copies(guard, &cx.map_type(self.map).part_origins());
         let policy = cx.l2_policy(self.policy);
         let dim = dim(&self.coordinates);
+        // The pixels of a store are those from its coordinates on, under no tap.
+        let is_im2col = matches!(cx.map_type(self.map).mode, TensorMapMode::Im2col { .. });
+        let mode = is_im2col.then_some(TensorMode::Im2colNoOffsets);
         let messages = cx.messages_in(self.map, self.view).into_iter();
         // All addresses first, so that the messages follow one another.
         let addresses: Vec<_> = messages
@@ -69,14 +72,20 @@ impl Lower for TmaStore {
         for (dst, src) in addresses {
             match atom_op(self.op) {
                 None => {
-                    let store = ptx::TensorStore::new(dim, dst, src);
-                    cx.code
-                        .push_guarded(guard, ptx::TensorStore { policy, ..store });
+                    let store = ptx::TensorStore {
+                        mode,
+                        policy,
+                        ..ptx::TensorStore::new(dim, dst, src)
+                    };
+                    cx.code.push_guarded(guard, store);
                 }
                 Some(op) => {
-                    let reduce = ptx::TensorReduce::new(dim, op, dst, src);
-                    cx.code
-                        .push_guarded(guard, ptx::TensorReduce { policy, ..reduce });
+                    let reduce = ptx::TensorReduce {
+                        mode,
+                        policy,
+                        ..ptx::TensorReduce::new(dim, op, dst, src)
+                    };
+                    cx.code.push_guarded(guard, reduce);
                 }
             }
         }

@@ -310,6 +310,55 @@ fn im2col_gives_the_pixels_under_a_tap() {
     }
 }
 
+/// The pixels of an image from `image`, `row`, `col` on to the same places of another.
+#[kernel(warps = 4)]
+fn copy_pixels(
+    #[im2col(4, [32, 64], Nvmma::B64)] from: TensorMap<f16>,
+    #[im2col(4, [32, 64], Nvmma::B64)] to: TensorMap<f16>,
+    image: i32,
+    row: i32,
+    col: i32,
+) {
+    let tile = Smem::<f16>::alloc([32, 64], from.layout());
+    let full = Mbarrier::alloc(1);
+    full.expect(from.block_bytes());
+    from.load_im2col((image, row, col, 0), [0, 0], tile, full);
+    full.wait(0);
+    to.store((image, row, col, 0), tile);
+    tma_store_wait(0);
+}
+
+/// A store walks through the window from its first pixel on, and drops what is behind the last image.
+#[test]
+fn im2col_stores_pixels_that_follow_each_other() {
+    let (height, width, channels) = (5, 7, 64);
+    let dims = vec![2, height as u64, width as u64, channels as u64];
+    let from = ramp(2 * height * width * channels, |i| {
+        f16::from_bits(1 + i as u16)
+    });
+    let upper = [-1, -2, 0];
+    let [rows, cols] = [height - 2, width - 1];
+    for first in [0, 10, 2 * rows * cols - 5] {
+        let image = first / (rows * cols);
+        let (row, col) = (first / cols % rows, first % cols);
+        let arguments = [
+            Argument::Image(bytes(&from), dims.clone(), [0; 3], upper),
+            Argument::Image(vec![0; 2 * from.len()], dims.clone(), [0; 3], upper),
+            Argument::Int(image as i32),
+            Argument::Int(row as i32),
+            Argument::Int(col as i32),
+        ];
+        let after = run(copy_pixels, [1; 3], &arguments);
+        let mut wanted = vec![f16::ZERO; from.len()];
+        for pixel in first..(first + 32).min(2 * rows * cols) {
+            let line = pixel / (rows * cols) * height + pixel / cols % rows;
+            let at = (line * width + pixel % cols) * channels;
+            wanted[at..at + channels].copy_from_slice(&from[at..at + channels]);
+        }
+        assert!(after[1] == bytes(&wanted), "{first}");
+    }
+}
+
 #[test]
 fn a_box_begins_at_a_multiple_of_16_bytes() {
     let arguments = [

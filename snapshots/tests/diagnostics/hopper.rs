@@ -245,7 +245,7 @@ fn im2col_load_without_offsets(#[im2col(4, [64, 64], Nvmma::B128)] image: Tensor
     full.expect(image.block_bytes());
     image.load([0, 0, 0, 0], tile, full);
     full.wait(0);
-    image.store([0, 0, 0, 0], tile);
+    image.prefetch([0, 0, 0, 0]);
 }
 
 #[test]
