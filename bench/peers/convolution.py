@@ -97,6 +97,12 @@ def tile_of(stem):
     return int(groups) * int(rows), int(columns), int(channels)
 
 
+def order_of(layer, is_gradient):
+    """Which tap of the filters is under each of the convolution's: backwards for a gradient."""
+    step = [layer.taps ** 2, layer.taps, 1]
+    return {"first": layer.taps ** 2 - 1, "step": [-x for x in step]} if is_gradient else {"first": 0, "step": step}
+
+
 def ours(folder, stem, layer, sets, is_gradient):
     """Launches of one instance."""
     kernel = json.loads((folder / f"{stem}.json").read_text())
@@ -107,7 +113,8 @@ def ours(folder, stem, layer, sets, is_gradient):
         out, into, channels, filters, padding = (layer.out_height, layer.out_width), (layer.height, layer.width), layer.channels, layer.filters, layer.padding
     pixels = layer.images * out[0] * out[1]
     numbers = {"pixels": pixels, "columns": filters, "channels": channels, "groups": 1, "beta": 0.0, "source_pitch": filters,
-               "walk": {"out": [1, *out], "step": [1, layer.stride, layer.stride], "lower": [0, -padding, -padding], "taps": [1, layer.taps, layer.taps], "spread": [1, 1, 1]}}
+               "walk": {"out": [1, *out], "step": [1, layer.stride, layer.stride], "lower": [0, -padding, -padding], "taps": [1, layer.taps, layer.taps], "spread": [1, 1, 1]},
+               "order": order_of(layer, is_gradient)}
     tiles = -(-pixels // rows) * -(-filters // columns)
     programs = -(-tiles // -(-tiles // SMS))
     described = [p for p in kernel["parameters"] if p["name"] != "image"]

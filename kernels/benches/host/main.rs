@@ -12,6 +12,7 @@
 
 mod attention;
 mod blocks;
+mod convolutions;
 mod decode;
 mod latent;
 mod normal;
@@ -31,4 +32,5 @@ fn main() {
     latent::run(&device, &filter);
     attention::run(&device, &filter);
     products::run(&device, &filter);
+    convolutions::run(&device, &filter);
 }

@@ -2,10 +2,13 @@
 
 use tilekit::prelude::*;
 
-use super::implicit::convolve;
-use super::launch::arguments;
-use super::pad::{ELEMENTS, pad};
+use super::filters_cases::under;
+use super::implicit::{convolve, convolve_apart};
+use super::launch::{arguments, of_pixels_apart};
+use super::pad::{ELEMENTS, FILLED, fill, pad};
+use super::patches::{Patches, gather_patches, scatter_patches};
 use super::plan::Tiled;
+use super::residue::Residue;
 use super::shape::{Along, Shape};
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{Operand, ResultOf};
@@ -41,10 +44,10 @@ pub(super) fn shape_of(case: &Case) -> Shape {
 
 /// The tensors of a case.
 struct Tensors<T> {
-    /// What is computed.
-    shape: Shape,
-    /// The convolution, or the one whose gradient that is.
+    /// The convolution, or the one whose gradient is computed.
     of: Shape,
+    /// Channels of a group of the image, and of the result.
+    channels: [usize; 2],
     image: Input<T>,
     filters: Input<T>,
     out: Output<T>,
@@ -56,23 +59,23 @@ struct Tensors<T> {
 impl<T: Operand + ResultOf<T>> Tensors<T> {
     fn new(case: &mut Case, is_gradient: bool) -> Self {
         let of = shape_of(case);
-        let shape = if is_gradient {
-            of.gradient().expect("a case has strides of 1")
+        let [inputs, outputs] = [of.input_pixels(), of.pixels()];
+        let ([from, to], channels) = if is_gradient {
+            ([outputs, inputs], [of.filters, of.channels])
         } else {
-            of
+            ([inputs, outputs], [of.channels, of.filters])
         };
-        let of_image: usize = shape.along.iter().map(|along| along.input).product();
-        let result = [shape.pixels(), shape.filters * shape.groups];
-        let [channels, filters] = [shape.channels, of.filters].map(|count| count * shape.groups);
+        let [loaded, stored] = channels.map(|count| count * of.groups);
+        let result = [to, stored];
         Tensors {
-            shape,
             of,
-            image: case.normal("image", [shape.images * of_image, channels]),
-            filters: case.normal("filters", [filters, shape.taps(), of.channels]),
+            channels,
+            image: case.normal("image", [from, loaded]),
+            filters: case.normal("filters", [of.filters * of.groups, of.taps(), of.channels]),
             out: case.output("out", result),
             source: case.normal("source", result),
-            bias: case.normal("bias", [result[1]]),
-            scales: case.uniform("scales", [result[1]], 0.5..1.5),
+            bias: case.normal("bias", [stored]),
+            scales: case.uniform("scales", [stored], 0.5..1.5),
         }
     }
 
@@ -82,7 +85,7 @@ impl<T: Operand + ResultOf<T>> Tensors<T> {
             let x = self.image[image + channel].number().to_f64();
             x * self.filters[filters + channel * step].number().to_f64()
         };
-        (0..self.shape.channels).map(product).sum()
+        (0..self.channels[0]).map(product).sum()
     }
 
     /// Where an element of the gradient is a sum over filters and output pixels in f64.
@@ -143,7 +146,7 @@ impl<T: Operand + ResultOf<T>> Tensors<T> {
         };
         let first = filter / filters * channels;
         let mut sum = 0.0;
-        for tap in 0..self.shape.taps() {
+        for tap in 0..self.of.taps() {
             let (line, k) = (tap / wide.taps, tap % wide.taps);
             let (i, j) = (line / high.taps, line % high.taps);
             let places = (
@@ -155,24 +158,42 @@ impl<T: Operand + ResultOf<T>> Tensors<T> {
                 continue;
             };
             let at = ((image * deep.input + plane) * high.input + row) * wide.input + column;
-            let weights = (filter * self.shape.taps() + tap) * channels;
+            let weights = (filter * self.of.taps() + tap) * channels;
             sum += self.product(at * channels * groups + first, weights, 1);
         }
         sum
     }
 
-    fn launch<E: Epilogue<T>>(&self, case: &mut Case, tiled: &Tiled, epilogue: E) -> CaseResult {
-        let (shape, of) = (&self.shape, self.of);
+    fn launch<E: Epilogue<T>>(
+        &self,
+        case: &mut Case,
+        (residue, tiled): (&Residue, &Tiled),
+        epilogue: E,
+    ) -> CaseResult {
+        let (shape, of) = (&residue.shape, self.of);
+        let image = shape.image(self.image.view());
         let taps = [of.filters * of.groups, of.taps(), of.channels];
-        let maps = (
-            shape.image(self.image.view()),
-            Shape::taps_of(self.filters.view(), taps),
-            shape.result(self.out.view(), shape.filters),
-        );
-        case.launch(
+        let filters = Shape::taps_of(self.filters.view(), taps);
+        if tiled.form.is_gradient && of.has_strides() {
+            let extents = (
+                of.along.map(|along| along.input),
+                of.along.map(|along| along.stride),
+            );
+            let pitch = self.channels[1] * of.groups;
+            let out = residue.stored_apart(self.out.view(), extents, pitch);
+            let numbers = (&self.source, &self.scales);
+            return case.launch_programmatic(
+                fixed(convolve_apart::<T, T>, tiled.form.with(Plain)),
+                grid(tiled.programs),
+                of_pixels_apart(residue, (image, filters, out), numbers),
+            );
+        }
+        let maps = (image, filters, shape.result(self.out.view(), shape.filters));
+        let numbers = (BETA, &self.source, &self.bias, &self.scales);
+        case.launch_programmatic(
             fixed(convolve::<T, T, E>, tiled.form.with(epilogue)),
             grid(tiled.programs),
-            arguments(shape, maps, (BETA, &self.source, &self.bias, &self.scales)),
+            arguments(residue, maps, numbers),
         )
     }
 }
@@ -185,14 +206,22 @@ fn convolution<T: Operand + ResultOf<T>, E: Epilogue<T>>(
     after: impl Fn(&Tensors<T>, [usize; 2], f64) -> f64 + Sync,
 ) -> CaseResult {
     let tensors = Tensors::<T>::new(case, is_gradient);
-    let shape = tensors.shape;
-    let tiled = match case.size("tile") {
-        0 => Tiled::best(&shape, is_gradient),
-        number => Tiled::all(&shape, is_gradient).into_iter().nth(number - 1),
+    let of = tensors.of;
+    let residues = if is_gradient {
+        Residue::of_gradient(&of)
+    } else {
+        vec![Residue::whole(&of)]
     };
-    let tiled = tiled.expect("im2col maps reach the pixels of a case");
-    tensors.launch(case, &tiled, epilogue)?;
-    let terms = (shape.channels * shape.taps()) as f64;
+    for residue in residues {
+        let shape = &residue.shape;
+        let tiled = match case.size("tile") {
+            0 => Tiled::best(shape, is_gradient, is_gradient && of.has_strides()),
+            number => Tiled::all(shape, is_gradient).into_iter().nth(number - 1),
+        };
+        let tiled = tiled.expect("im2col maps reach the pixels of a case");
+        tensors.launch(case, (&residue, &tiled), epilogue)?;
+    }
+    let terms = (tensors.channels[0] * of.taps()) as f64;
     let tolerance = Close {
         relative: 4e-3,
         absolute: 1e-4 * terms.sqrt(),
@@ -206,7 +235,7 @@ fn convolution<T: Operand + ResultOf<T>, E: Epilogue<T>>(
         after(&tensors, [pixel, filter], sum)
     };
     case.expect(&tensors.out, want, tolerance)?;
-    case.does_tensor_flops::<T>(shape.flops());
+    case.does_tensor_flops::<T>(of.flops());
     Ok(())
 }
 
@@ -329,35 +358,156 @@ fn convolution_gradient_f16(case: &mut Case) -> CaseResult {
     convolution::<f16, _>(case, true, Plain, |_, _, sum| sum)
 }
 
-/// Lines of pixels with other channels.
-#[case(sizes(lines = [5, 3, 1], pixels = [7, 400, 1], from = [3, 3, 10], to = [4, 8, 3], before = [3, 0, 0], after = [2, 1, 0]))]
+/// Gradients of images with strides, a launch for each remainder of them: taps that differ, a dilation that shares a factor with the stride, depth, groups whose channels tiles divide, each tile.
+#[case(sizes(
+    images = [2, 1, 2, 1, 3, 2, 1],
+    depth = [1, 1, 1, 5, 1, 1, 1],
+    height = [9, 8, 13, 4, 7, 16, 11],
+    width = [7, 12, 10, 5, 9, 15, 20],
+    channels = [264, 136, 200, 16, 128, 72, 64],
+    filters = [64, 72, 32, 16, 48, 8, 64],
+    groups = [1, 1, 1, 1, 2, 1, 1],
+    taps = [3, 4, 5, 2, 3, 7, 4],
+    taps_width = [3, 2, 5, 3, 2, 3, 6],
+    stride = [2, 2, 3, 2, 2, 2, 4],
+    padding = [1, 0, 2, 1, 1, 3, 1],
+    dilation = [1, 1, 1, 1, 1, 1, 3],
+    tile = [1, 2, 3, 0, 4, 5, 6]
+))]
+fn convolution_gradient_of_strides_bf16(case: &mut Case) -> CaseResult {
+    convolution::<bf16, _>(case, true, Plain, |_, _, sum| sum)
+}
+
+/// Lines of pixels with other channels, and lines of groups that are merged.
+#[case(sizes(lines = [5, 3, 1, 12], pixels = [7, 400, 1, 3], from = [3, 3, 10, 4], to = [4, 8, 3, 12], before = [3, 0, 0, 0], after = [2, 1, 0, 0], of_group = [1, 1, 1, 2], merged = [1, 1, 1, 3]))]
 fn padded_lines(case: &mut Case) -> CaseResult {
     let [lines, pixels, from, to] = ["lines", "pixels", "from", "to"].map(|name| case.size(name));
-    let (before, after) = (case.size("before"), case.size("after"));
+    let [before, after, of_group, merged] =
+        ["before", "after", "of_group", "merged"].map(|name| case.size(name));
     let length = (before + pixels + after) * to;
     let source = case.normal::<bf16>("source", [lines, pixels, from]);
     let target = case.output::<bf16>("target", [lines, length]);
+    let numbers = [pixels, from].map(|number| number as i32);
+    let of_target = [length, to, before, of_group, merged].map(|number| number as i32);
+    let [length_of, to_of, before_of, of_group_of, merged_of] = of_target;
     case.launch(
         pad::<bf16>,
         grid(lines * length.div_ceil(ELEMENTS)),
         (
             &source,
-            pixels as i32,
-            from as i32,
+            numbers[0],
+            numbers[1],
             &target,
-            length as i32,
-            to as i32,
-            before as i32,
+            length_of,
+            to_of,
+            before_of,
+            of_group_of,
+            merged_of,
         ),
     )?;
     let want = |[line, at]: [usize; 2]| {
         let pixel = (at / to)
             .checked_sub(before)
             .filter(|&pixel| pixel < pixels);
-        let place = pixel.filter(|_| at % to < from);
-        place.map_or(bf16::ZERO, |pixel| source[[line, pixel, at % to]])
+        let channel = (at % to).checked_sub(line / of_group % merged * from);
+        let channel = channel.filter(|&channel| channel < from);
+        pixel.zip(channel).map_or(bf16::ZERO, |(pixel, channel)| {
+            source[[line, pixel, channel]]
+        })
     };
     case.expect(&target, want, Exactly)?;
     case.moves_bytes(2 * lines * (pixels * from + length));
+    Ok(())
+}
+
+#[case(sizes(count = [8, 5000]))]
+fn filled(case: &mut Case) -> CaseResult {
+    let count = case.size("count");
+    let to = case.output::<bf16>("to", [count]);
+    let programs = grid(count.div_ceil(FILLED));
+    case.launch(fill::<bf16>, programs, (&to, count as i64))?;
+    case.expect(&to, |[_]| bf16::ZERO, Exactly)?;
+    case.moves_bytes(2 * count);
+    Ok(())
+}
+
+/// What lies under the filters at each pixel.
+#[case(sizes(
+    images = [2, 1, 3],
+    depth = [1, 4, 1],
+    height = [9, 6, 33],
+    width = [7, 5, 30],
+    channels = [3, 2, 5],
+    filters = [8, 8, 8],
+    groups = [1, 1, 1],
+    taps = [3, 2, 11],
+    taps_width = [3, 2, 10],
+    stride = [2, 1, 10],
+    padding = [1, 1, 4],
+    dilation = [1, 2, 1]
+))]
+fn gathered_patches(case: &mut Case) -> CaseResult {
+    let shape = shape_of(case);
+    let patches = Patches::of(&shape);
+    let image = case.normal::<bf16>("image", [shape.input_pixels(), shape.channels]);
+    let rows = case.output::<bf16>("rows", [shape.pixels(), patches.row]);
+    case.launch(
+        gather_patches::<bf16>,
+        grid(patches.programs()),
+        patches.arguments(&image, &rows),
+    )?;
+    let want = |[pixel, at]: [usize; 2]| {
+        let (tap, channel) = (at / shape.channels, at % shape.channels);
+        let place = (tap < shape.taps()).then(|| under(&shape, pixel, tap));
+        let place = place.flatten();
+        place.map_or(bf16::ZERO, |place| image[[place, channel]])
+    };
+    case.expect(&rows, want, Exactly)?;
+    case.moves_bytes(2 * (image.host().len() + shape.pixels() * patches.row));
+    Ok(())
+}
+
+/// The gradients of pixels that one tap reaches at most, and of those between taps and behind the last one.
+#[case(sizes(
+    images = [2, 1, 1],
+    depth = [1, 5, 1],
+    height = [9, 6, 20],
+    width = [8, 5, 17],
+    channels = [3, 2, 5],
+    filters = [8, 8, 8],
+    groups = [1, 1, 1],
+    taps = [3, 2, 2],
+    taps_width = [3, 2, 3],
+    stride = [3, 2, 7],
+    padding = [0, 1, 2],
+    dilation = [1, 1, 3]
+))]
+fn scattered_patches(case: &mut Case) -> CaseResult {
+    let shape = shape_of(case);
+    let patches = Patches::apart(&shape).expect("taps of a case do not overlap");
+    let rows = case.normal::<bf16>("rows", [shape.pixels(), patches.row]);
+    let image = case.output::<bf16>("image", [shape.input_pixels(), shape.channels]);
+    case.launch(
+        scatter_patches::<bf16>,
+        grid(patches.programs_of_image()),
+        patches.arguments(&image, &rows),
+    )?;
+    let reference = || {
+        let mut all = vec![0.0; shape.input_pixels() * shape.channels];
+        for (pixel, tap) in
+            (0..shape.pixels()).flat_map(|pixel| (0..shape.taps()).map(move |tap| (pixel, tap)))
+        {
+            let Some(place) = under(&shape, pixel, tap) else {
+                continue;
+            };
+            for channel in 0..shape.channels {
+                let number = rows[[pixel, tap * shape.channels + channel]];
+                all[place * shape.channels + channel] += number.to_f64();
+            }
+        }
+        all
+    };
+    case.expect_all(&image, reference, Exactly)?;
+    case.moves_bytes(2 * (rows.host().len() + shape.input_pixels() * shape.channels));
     Ok(())
 }

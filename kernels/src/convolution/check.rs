@@ -6,15 +6,15 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::error::{Result, expect};
-use super::filters::ADDED;
-use super::filters_plan::FilterPlan;
 use super::options::Options;
 use super::pad::ELEMENTS;
-use super::plan::Tiled;
 use super::reach::Reach;
-use super::shape::{Along, Shape};
+use super::residue::Residue;
+use super::shape::Shape;
 use super::sizes::{Sizes, View, dense, same};
+use super::ways::{Aligned, Way};
 use crate::overlap::{Elements, Overlap, is_same_view};
+use crate::products::Products;
 use crate::products::factor::UNIT_BYTES;
 
 /// Elements of which a map wants the channels of a pixel to be a multiple, in 16 bits.
@@ -23,29 +23,6 @@ pub(super) const UNIT: usize = UNIT_BYTES / 2;
 /// The most pixels, so that indices fit 32 bits.
 const MOST_PIXELS: usize = 1 << 30;
 
-/// How an image gets to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loaded {
-    /// From where it lies.
-    InPlace,
-    /// From a copy whose pixels have more channels, of zeros.
-    Padded,
-    /// From a copy whose lines have the padding, so that all taps of a line are channels of one: pixels of so many channels, in lines of so many elements.
-    Lines { channels: usize, length: usize },
-}
-
-/// A call that has been checked.
-pub(super) struct Call {
-    /// What a program asked for.
-    pub(super) asked: Shape,
-    /// What is computed: by which image and channels.
-    pub(super) shape: Shape,
-    pub(super) loaded: Loaded,
-    /// The result goes through a workspace: its pixels are not multiples of 16 bytes.
-    pub(super) is_copied_back: bool,
-    pub(super) tiled: Tiled,
-}
-
 /// How a call computes its convolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallPlan {
@@ -53,6 +30,14 @@ pub struct CallPlan {
     pub kernel: Option<String>,
     /// What is copied, and why.
     pub copies: Vec<String>,
+}
+
+impl CallPlan {
+    /// Of empty results.
+    pub(super) const NOTHING: CallPlan = CallPlan {
+        kernel: None,
+        copies: Vec::new(),
+    };
 }
 
 impl fmt::Display for CallPlan {
@@ -65,6 +50,11 @@ impl fmt::Display for CallPlan {
             .iter()
             .try_for_each(|copy| write!(f, "; {copy}"))
     }
+}
+
+/// Whether a tensor begins at a multiple of the elements that wide accesses take.
+pub(super) fn begins_whole<T: DeviceElement>(view: &View<'_, T>) -> bool {
+    view.place().offset.is_multiple_of(UNIT)
 }
 
 /// Numbers of each filter.
@@ -85,36 +75,8 @@ fn check_numbers<T: DeviceElement>(options: &Options<'_, T>, filters: usize) -> 
     Ok(())
 }
 
-/// The channels of a pixel in lines whose pixels begin, a stride apart, at multiples of 16 bytes.
-fn in_lines(shape: &Shape) -> Option<(Shape, Loaded)> {
-    let [_, _, wide] = shape.along;
-    let fits = shape.groups == 1 && !shape.has_depth && wide.dilation == 1;
-    let channels = shape
-        .channels
-        .next_multiple_of(UNIT / gcd(wide.stride, UNIT));
-    let pixels = (wide.output - 1) * wide.stride + wide.taps;
-    let lines = Along {
-        input: wide.output,
-        taps: 1,
-        stride: 1,
-        lower: 0,
-        ..wide
-    };
-    let shape = Shape {
-        channels: wide.taps * channels,
-        along: [Along::NONE, shape.along[1], lines],
-        ..*shape
-    };
-    let length = (pixels * channels).next_multiple_of(UNIT);
-    fits.then_some((shape, Loaded::Lines { channels, length }))
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 /// A gradient has nothing beside its sums.
-fn has_sums_alone<T: DeviceElement>(options: &Options<'_, T>) -> Result<()> {
+pub(super) fn has_sums_alone<T: DeviceElement>(options: &Options<'_, T>) -> Result<()> {
     expect(
         options.epilogue().is_none(),
         "options",
@@ -124,7 +86,7 @@ fn has_sums_alone<T: DeviceElement>(options: &Options<'_, T>) -> Result<()> {
 }
 
 /// No element of a result is one of what is read while it is written.
-fn are_apart<T: DeviceElement>(
+pub(super) fn are_apart<T: DeviceElement>(
     (name, result): (&'static str, &View<'_, T>),
     read: [(&str, &View<'_, T>); 2],
 ) -> Result<()> {
@@ -173,63 +135,14 @@ fn is_source_apart<T: DeviceElement>(
     )
 }
 
-/// Gradients are not copied.
-fn are_whole<T: DeviceElement>(
-    argument: &'static str,
-    shape: &Shape,
-    views: &[&View<'_, T>],
-) -> Result<()> {
-    let [channels, filters] = [shape.channels, shape.filters];
-    let begin = views
-        .iter()
-        .all(|view| view.place().offset.is_multiple_of(UNIT));
-    expect(
-        begin && channels.is_multiple_of(UNIT) && filters.is_multiple_of(UNIT),
-        argument,
-        || {
-            let offsets: Vec<usize> = views.iter().map(|view| view.place().offset).collect();
-            format!(
-                "{channels} channels and {filters} filters of a group, in tensors behind {offsets:?} elements"
-            )
-        },
-        format!("multiples of {UNIT} of all: pad channels and filters with zeros"),
-    )
-}
-
-/// What has groups is not copied. A gradient of the image loads the result, whose channels are filters, and stores channels.
-fn check_groups(asked: &Shape, are_aligned: bool, is_gradient: bool) -> Result<()> {
-    let [loaded, stored] = if is_gradient {
-        ["filters", "channels"]
-    } else {
-        ["channels", "filters"]
-    };
-    let (of_loaded, of_stored) = (asked.channels, asked.filters);
-    expect(
-        of_loaded.is_multiple_of(16) && of_stored.is_multiple_of(UNIT),
-        "options.groups",
-        || format!("{of_loaded} {loaded} and {of_stored} {stored} a group"),
-        format!(
-            "multiples of 16 {loaded} and of {UNIT} {stored}: smaller groups, also those of one channel, have no kernel yet; pad them with zeros"
-        ),
-    )?;
-    expect(
-        are_aligned,
-        "options.groups",
-        || format!("a tensor that begins between multiples of {UNIT} elements"),
-        format!(
-            "tensors that begin at multiples of {UNIT} elements: what has groups is not copied"
-        ),
-    )
-}
-
 /// Where no im2col map reaches all pixels of the tensor that is loaded by it.
-fn out_of_reach<R>(loaded: &str, shape: &Shape) -> Result<R> {
+pub(super) fn out_of_reach<R>(loaded: &str, shape: &Shape) -> Result<R> {
     let found = || shape.out_of_reach(loaded);
     let expected = format!("what im2col maps reach: {}", Reach::of(shape));
     expect(false, "options", found, expected).map(|()| unreachable!())
 }
 
-fn check_pixels(name: &'static str, pixels: usize) -> Result<()> {
+pub(super) fn check_count(name: &'static str, pixels: usize) -> Result<()> {
     expect(
         pixels <= MOST_PIXELS,
         name,
@@ -241,7 +154,7 @@ fn check_pixels(name: &'static str, pixels: usize) -> Result<()> {
 /// Elements of a line that is copied: the last program of one has indices past the end, which fit an i32 too.
 const MOST_IN_LINE: usize = (i32::MAX as usize + 1) - ELEMENTS;
 
-fn check_line(name: &'static str, elements: usize) -> Result<()> {
+pub(super) fn check_line(name: &'static str, elements: usize) -> Result<()> {
     expect(
         elements <= MOST_IN_LINE,
         name,
@@ -250,231 +163,119 @@ fn check_line(name: &'static str, elements: usize) -> Result<()> {
     )
 }
 
-/// Elements of the gradient of filters: the last program that adds parts has indices past the end, which fit an i32 too.
-const MOST_SUMS: usize = (i32::MAX as usize + 1) - ADDED[0][0];
-
-/// The gradient of filters that has been checked; no plan where there are no pixels, and so zeros.
-pub(super) struct FilterCall {
-    pub(super) shape: Shape,
-    pub(super) plan: Option<FilterPlan>,
+/// The forward pass as it is computed; none where the result is empty.
+pub(super) fn forward<T: DeviceElement>(
+    [x, filters, y]: [&View<'_, T>; 3],
+    options: &Options<'_, T>,
+    products: &Products,
+) -> Result<Option<Way>> {
+    let Sizes {
+        shape,
+        rank,
+        result,
+    } = Sizes::of(("x", x), ("filters", filters), options)?;
+    same(
+        "y",
+        dense("y", y, rank)?,
+        &result,
+        "as x, filters and options say",
+    )?;
+    are_apart(("y", y), [("x", x), ("filters", filters)])?;
+    check_numbers(options, shape.filters * shape.groups)?;
+    are_numbers_apart(options, y)?;
+    if let Some(source) = options.source {
+        let found = dense("options.source", source, rank)?;
+        same("options.source", found, &result, "as y")?;
+        is_source_apart(source, y, options.beta)?;
+    }
+    let aligned = Aligned {
+        image: begins_whole(x),
+        filters: begins_whole(filters),
+        result: begins_whole(y),
+    };
+    let has_source = options.beta != 0.0;
+    way_of(&shape, (false, has_source), aligned, products)
 }
 
-impl FilterCall {
-    /// None where there are no filters.
-    pub(super) fn check<T: DeviceElement>(
-        [x, dy, dfilters]: [&View<'_, T>; 3],
-        options: &Options<'_, T>,
-    ) -> Result<Option<FilterCall>> {
-        let Sizes {
-            shape,
-            rank,
-            result,
-        } = Sizes::of(("x", x), ("dfilters", dfilters), options)?;
-        same(
-            "dy",
-            dense("dy", dy, rank)?,
-            &result,
-            "as x, dfilters and options say",
-        )?;
-        are_apart(("dfilters", dfilters), [("x", x), ("dy", dy)])?;
-        has_sums_alone(options)?;
-        if shape.filters == 0 {
-            return Ok(None);
-        }
-        are_whole("dfilters", &shape, &[x, dy])?;
-        check_pixels("x", shape.pixels())?;
-        let numbers = shape.of_filters();
-        expect(
-            numbers <= MOST_SUMS,
-            "dfilters",
-            || format!("{numbers} elements"),
-            format!("at most {MOST_SUMS}: indices have 32 bits"),
-        )?;
-        if shape.pixels() == 0 {
-            return Ok(Some(FilterCall { shape, plan: None }));
-        }
-        match FilterPlan::best(&shape) {
-            None => out_of_reach("x", &shape),
-            plan => Ok(Some(FilterCall { shape, plan })),
-        }
-    }
+/// The gradient of the image as it is computed; none where it is empty.
+pub(super) fn image_gradient<T: DeviceElement>(
+    [dy, filters, dx]: [&View<'_, T>; 3],
+    options: &Options<'_, T>,
+    products: &Products,
+) -> Result<Option<Way>> {
+    let Sizes {
+        shape,
+        rank,
+        result,
+    } = Sizes::of(("dx", dx), ("filters", filters), options)?;
+    same(
+        "dy",
+        dense("dy", dy, rank)?,
+        &result,
+        "as dx, filters and options say",
+    )?;
+    are_apart(("dx", dx), [("dy", dy), ("filters", filters)])?;
+    has_sums_alone(options)?;
+    expect(
+        shape.filters > 0 || shape.images == 0,
+        "filters",
+        || "none".to_owned(),
+        "one or more: the gradient of an image is a sum over them",
+    )?;
+    let aligned = Aligned {
+        image: begins_whole(dy),
+        filters: begins_whole(filters),
+        result: begins_whole(dx),
+    };
+    way_of(&shape, (true, false), aligned, products)
 }
 
-impl Call {
-    /// The forward pass; none where the result is empty.
-    pub(super) fn forward<T: DeviceElement>(
-        [x, filters, y]: [&View<'_, T>; 3],
-        options: &Options<'_, T>,
-    ) -> Result<Option<Call>> {
-        let Sizes {
-            shape,
-            rank,
-            result,
-        } = Sizes::of(("x", x), ("filters", filters), options)?;
-        same(
-            "y",
-            dense("y", y, rank)?,
-            &result,
-            "as x, filters and options say",
-        )?;
-        are_apart(("y", y), [("x", x), ("filters", filters)])?;
-        check_numbers(options, shape.filters * shape.groups)?;
-        are_numbers_apart(options, y)?;
-        if let Some(source) = options.source {
-            let found = dense("options.source", source, rank)?;
-            same("options.source", found, &result, "as y")?;
-            is_source_apart(source, y, options.beta)?;
-        }
-        let begins = |view: &View<'_, T>| view.place().offset.is_multiple_of(UNIT);
-        let aligned = [begins(x) && begins(filters), begins(y)];
-        Call::of(shape, aligned, options.beta != 0.0, false)
+fn way_of(
+    asked: &Shape,
+    (is_gradient, has_source): (bool, bool),
+    aligned: Aligned,
+    products: &Products,
+) -> Result<Option<Way>> {
+    if [asked.images, asked.filters, asked.groups].contains(&0) {
+        return Ok(None);
     }
-
-    /// The gradient of the image; none where it is empty.
-    pub(super) fn image_gradient<T: DeviceElement>(
-        [dy, filters, dx]: [&View<'_, T>; 3],
-        options: &Options<'_, T>,
-    ) -> Result<Option<Call>> {
-        let Sizes {
-            shape,
-            rank,
-            result,
-        } = Sizes::of(("dx", dx), ("filters", filters), options)?;
-        same(
-            "dy",
-            dense("dy", dy, rank)?,
-            &result,
-            "as dx, filters and options say",
-        )?;
-        are_apart(("dx", dx), [("dy", dy), ("filters", filters)])?;
-        has_sums_alone(options)?;
-        expect(
-            shape.filters > 0 || shape.images == 0,
-            "filters",
-            || "none".to_owned(),
-            "one or more: the gradient of an image is a sum over them",
-        )?;
-        let Some(gradient) = shape.gradient() else {
-            let found = || format!("{:?}", options.stride);
-            let expected = "1: the gradient of an image has no kernel for others yet";
-            return expect(false, "options.stride", found, expected).map(|()| None);
-        };
-        are_whole("dx", &shape, &[dy, filters, dx])?;
-        Call::of(gradient, [true, true], false, true)
-    }
-
-    fn of(
-        asked: Shape,
-        [is_aligned, ends_aligned]: [bool; 2],
-        has_source: bool,
-        is_gradient: bool,
-    ) -> Result<Option<Call>> {
-        let elements = [asked.images, asked.filters, asked.groups];
-        if elements.contains(&0) {
-            return Ok(None);
-        }
-        let pixels = asked.pixels();
-        // A gradient of the image loads the result.
-        let [image, loaded] = if is_gradient {
-            ["dx", "dy"]
+    check_pixels(asked, is_gradient, has_source)?;
+    let Some(way) = Way::best(asked, is_gradient, aligned, products) else {
+        // A gradient of the image loads that of the result.
+        return if is_gradient {
+            let residues = Residue::of_gradient(asked);
+            let unreached = residues.iter().find(|residue| !residue.shape.fits_maps());
+            out_of_reach("dy", unreached.map_or(asked, |residue| &residue.shape))
         } else {
-            ["x", "x"]
+            out_of_reach("x", asked)
         };
-        check_pixels(image, pixels)?;
-        let numbers = pixels.saturating_mul(asked.filters * asked.groups);
-        expect(
-            !has_source || i32::try_from(numbers).is_ok(),
-            "options.source",
-            || format!("{numbers} elements"),
-            format!(
-                "at most {}: indices have 32 bits; divide the images among calls",
-                i32::MAX
-            ),
-        )?;
-        let is_whole = asked.channels.is_multiple_of(UNIT) && is_aligned;
-        let is_copied_back = !asked.filters.is_multiple_of(UNIT) || !ends_aligned;
-        if asked.groups > 1 {
-            check_groups(&asked, is_aligned && ends_aligned, is_gradient)?;
-        }
-        let padded = Shape {
-            channels: asked.channels.next_multiple_of(UNIT),
-            ..asked
-        };
-        let mut ways = vec![(
-            padded,
-            if is_whole {
-                Loaded::InPlace
-            } else {
-                Loaded::Padded
-            },
-        )];
-        if !is_whole && !is_gradient {
-            ways.extend(in_lines(&asked));
-        }
-        let planned = ways.into_iter().filter_map(|(shape, loaded)| {
-            let tiled = Tiled::best(&shape, is_gradient)?;
-            Some((shape, loaded, tiled))
-        });
-        let best = planned.min_by(|x, y| x.2.microseconds.total_cmp(&y.2.microseconds));
-        let Some((shape, loaded, tiled)) = best else {
-            return out_of_reach(loaded, &asked);
-        };
-        let call = Call {
-            asked,
-            shape,
-            loaded,
-            is_copied_back,
-            tiled,
-        };
-        call.check_lines()?;
-        Ok(Some(call))
-    }
+    };
+    way.check_lines()?;
+    Ok(Some(way))
+}
 
-    /// Lines of the image and of the result, if they are copied, and those of the copies.
-    fn check_lines(&self) -> Result<()> {
-        let [_, _, wide] = self.asked.along;
-        let of_image = match self.loaded {
-            Loaded::InPlace => 0,
-            Loaded::Padded => wide.input.saturating_mul(self.shape.channels),
-            Loaded::Lines { length, .. } => {
-                length.max(wide.input.saturating_mul(self.asked.channels))
-            }
-        };
-        check_line("x", of_image)?;
-        if !self.is_copied_back {
-            return Ok(());
-        }
-        let filters = self.asked.filters.next_multiple_of(UNIT);
-        check_line("y", wide.output.saturating_mul(filters))
-    }
-
-    pub(super) fn plan(&self) -> CallPlan {
-        let mut copies = Vec::new();
-        let (from, to) = (self.asked.channels, self.shape.channels);
-        match self.loaded {
-            Loaded::InPlace => {}
-            Loaded::Padded => copies.push(format!(
-                "`x` and `filters` copied: {from} channels, where {to} are taken"
-            )),
-            Loaded::Lines { channels, .. } => copies.push(format!(
-                "`x` and `filters` copied: {from} channels, where the {to} of a line of taps of {channels} are taken"
-            )),
-        }
-        if self.is_copied_back {
-            copies.push(format!(
-                "`y` copied: {} filters, where multiples of {UNIT} are stored",
-                self.asked.filters
-            ));
-        }
-        CallPlan {
-            kernel: Some(self.tiled.to_string()),
-            copies,
-        }
-    }
+fn check_pixels(asked: &Shape, is_gradient: bool, has_source: bool) -> Result<()> {
+    let (image, pixels) = if is_gradient {
+        ("dx", asked.input_pixels())
+    } else {
+        ("x", asked.pixels())
+    };
+    check_count(image, pixels)?;
+    let numbers = pixels.saturating_mul(asked.filters * asked.groups);
+    expect(
+        !has_source || i32::try_from(numbers).is_ok(),
+        "options.source",
+        || format!("{numbers} elements"),
+        format!(
+            "at most {}: indices have 32 bits; divide the images among calls",
+            i32::MAX
+        ),
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::shape::Along;
     use super::*;
 
     /// It was said of those of `dx` that they are in `x`.
@@ -489,7 +290,7 @@ mod tests {
             has_depth: false,
         };
         for (is_gradient, name) in [(false, "x"), (true, "dx")] {
-            let found = Call::of(shape, [true; 2], false, is_gradient).map(|_| ());
+            let found = check_pixels(&shape, is_gradient, false);
             let said = found.unwrap_err().to_string();
             assert!(said.contains(&format!("`{name}`: found")), "{said}");
         }

@@ -242,6 +242,45 @@ pub fn add_parts<T: Float, const ELEMENTS: usize, const AT_ONCE: usize>(
     out.at(at).mask(inside).store(sums.sum(0).cast::<T>());
 }
 
+/// Elements of a program of [`gather_parts`].
+pub(super) const GATHERED: usize = 512;
+
+/// The same where parts have more channels than `out` or lie otherwise: `out[filter, tap, channel]` is the sum of elements `filter * of_filter + line * of_line + tap * of_tap + first + channel`, of
+/// the tap's line of `taps`. Parts have `part` elements. `first` is 0 for `of_group` filters, `channels` for as many more, and so on for `merged` groups.
+#[kernel(warps = 4, instances(<bf16, f32>, <f16, f32>, <bf16, bf16>, <f16, f16>))]
+pub fn gather_parts<T: Float, P: Float>(
+    #[align(size_of::<P>())] parts: Ptr<P>,
+    #[align(size_of::<T>())] out: Ptr<T>,
+    count: i32,
+    part: i64,
+    length: i32,
+    channels: i32,
+    taps: i32,
+    lines: i32,
+    of_filter: i32,
+    of_line: i32,
+    of_tap: i32,
+    of_group: i32,
+    merged: i32,
+) {
+    launch_wait();
+    let layout = Blocked::new([1], [32], [4], [0]);
+    let at = program_id(0) * GATHERED + arange(0..GATHERED, layout);
+    let inside = at < length;
+    let (channel, tap) = (at % channels, at / channels);
+    let (line, tap) = (tap / taps, tap % taps);
+    let (filter, line) = (line / lines, line % lines);
+    let first = filter / of_group % merged * channels;
+    let place = line * of_line + tap * of_tap + first + channel;
+    let place = filter.cast::<i64>() * of_filter + place.cast::<i64>();
+    let mut sums = full_like(at, 0).cast::<f32>();
+    for number in range(0, count) {
+        let parts = parts + number.cast::<i64>() * part;
+        sums += parts.at(place).mask(inside).other(0).load().cast::<f32>();
+    }
+    out.at(at).mask(inside).store(sums.cast::<T>());
+}
+
 /// [`add_parts`] as [`ADDED`] says, and what is done with it.
 macro_rules! with_added {
     ($number:expr, $element:ty, $kernel:ident => $then:expr) => {

@@ -4,14 +4,16 @@ use tilekit::prelude::*;
 use tilekit::reference::{Matrix, product};
 
 use super::cases::shape_of;
-use super::filters::{ADDED, add_parts, adding, filter_gradient, with_added};
+use super::filters::{
+    ADDED, GATHERED, add_parts, adding, filter_gradient, gather_parts, with_added,
+};
 use super::filters_plan::FilterPlan;
 use super::launch::of_walk;
 use super::shape::{Along, Shape};
 use crate::products::factor::{Operand, ResultOf};
 
 /// The row of the image under a tap of the filters at a pixel of the result, if there is one.
-fn under(shape: &Shape, pixel: usize, tap: usize) -> Option<usize> {
+pub(super) fn under(shape: &Shape, pixel: usize, tap: usize) -> Option<usize> {
     let [deep, high, wide] = shape.along;
     let (line, k) = (tap / wide.taps, tap % wide.taps);
     let (i, j) = (line / high.taps, line % high.taps);
@@ -156,4 +158,83 @@ fn filter_gradient_bf16(case: &mut Case) -> CaseResult {
 ))]
 fn filter_gradient_f16(case: &mut Case) -> CaseResult {
     gradient_of_filters::<f16>(case)
+}
+
+/// Sums of filters of groups that were merged, with more channels than are asked for, and lines of taps behind each other with some elements between them.
+fn gathered_parts_of<P: DeviceElement + Float>(case: &mut Case) -> CaseResult {
+    let [
+        count,
+        groups,
+        filters,
+        lines,
+        taps,
+        channels,
+        merged,
+        pitch,
+        between,
+    ] = [
+        "count", "groups", "filters", "lines", "taps", "channels", "merged", "pitch", "between",
+    ]
+    .map(|name| case.size(name));
+    let of_line = taps * pitch + between;
+    let of_filter = lines * of_line;
+    let all = groups * filters;
+    let parts = case.normal::<P>("parts", [count, all, of_filter]);
+    let out = case.output::<bf16>("out", [all, lines, taps, channels]);
+    let length = all * lines * taps * channels;
+    let [
+        channels_of,
+        taps_of,
+        lines_of,
+        of_filter_of,
+        of_line_of,
+        pitch_of,
+        of_group,
+        merged_of,
+    ] = [
+        channels, taps, lines, of_filter, of_line, pitch, filters, merged,
+    ]
+    .map(|number| number as i32);
+    case.launch_programmatic(
+        gather_parts::<bf16, P>,
+        grid(length.div_ceil(GATHERED)),
+        (
+            &parts,
+            &out,
+            count as i32,
+            (all * of_filter) as i64,
+            length as i32,
+            channels_of,
+            taps_of,
+            lines_of,
+            of_filter_of,
+            of_line_of,
+            pitch_of,
+            of_group,
+            merged_of,
+        ),
+    )?;
+    let want = |[filter, line, tap, channel]: [usize; 4]| {
+        let first = filter / filters % merged * channels;
+        let at = line * of_line + tap * pitch + first + channel;
+        let sums = (0..count).map(|part| parts[[part, filter, at]].number().to_f64());
+        sums.sum::<f64>()
+    };
+    let tolerance = Close {
+        relative: 4e-3,
+        absolute: 1e-6,
+    };
+    case.expect(&out, want, tolerance)?;
+    case.moves_bytes(4 * count * all * of_filter + 2 * length);
+    Ok(())
+}
+
+#[case(sizes(count = [3, 1], groups = [4, 1], filters = [2, 5], lines = [3, 2], taps = [2, 3], channels = [3, 5], merged = [2, 1], pitch = [8, 8], between = [0, 4]))]
+fn gathered_parts_f32(case: &mut Case) -> CaseResult {
+    gathered_parts_of::<f32>(case)
+}
+
+#[case(sizes(count = [3, 1], groups = [4, 1], filters = [2, 5], lines = [3, 2], taps = [2, 3], channels = [3, 5], merged = [2, 1], pitch = [8, 8], between = [0, 4]))]
+fn gathered_parts_bf16(case: &mut Case) -> CaseResult {
+    gathered_parts_of::<bf16>(case)
 }

@@ -28,7 +28,7 @@ pub(super) struct FilterPlan {
     pub(super) form: FilterForm,
     pub(super) parts: usize,
     pub(super) programs: usize,
-    microseconds: f64,
+    pub(super) microseconds: f64,
 }
 
 /// A tile and its place in a shape.

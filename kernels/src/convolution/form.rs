@@ -44,6 +44,11 @@ impl<E> Form<E> {
         [self.tile.shape()[0], self.channels]
     }
 
+    /// Pixels and filters of a warpgroup.
+    pub(super) fn results(&self) -> [usize; 2] {
+        [self.tile.rows, self.tile.columns]
+    }
+
     /// One tap of some filters.
     pub(super) fn filters(&self) -> Dims {
         let (columns, channels) = (self.tile.columns, self.channels);

@@ -8,8 +8,14 @@ mod call;
 #[cfg(not(test))]
 mod cases;
 mod check;
+mod copies;
+pub mod depthwise;
+#[cfg(not(test))]
+mod depthwise_cases;
+pub mod depthwise_filters;
 mod error;
 pub mod filters;
+mod filters_call;
 #[cfg(not(test))]
 mod filters_cases;
 mod filters_plan;
@@ -18,11 +24,16 @@ pub mod implicit;
 mod launch;
 mod options;
 pub mod pad;
+pub mod patches;
 mod plan;
 mod reach;
+mod residue;
+mod run;
+mod run_filters;
 mod shape;
 mod sizes;
 mod walk;
+mod ways;
 
 pub use crate::products::Activation;
 pub use call::{Convolutions, Pixel};

@@ -92,10 +92,15 @@ impl Tiled {
         TILES.into_iter().filter_map(of).collect()
     }
 
-    /// The one with the least time, if maps reach all pixels.
-    pub(super) fn best(shape: &Shape, is_gradient: bool) -> Option<Tiled> {
+    /// The one with the least time, if maps reach all pixels. Of pixels that lie apart, a tile's filters divide those of a group, which no map ends.
+    pub(super) fn best(shape: &Shape, is_gradient: bool, are_apart: bool) -> Option<Tiled> {
         let all = Tiled::all(shape, is_gradient).into_iter();
-        all.min_by(|x, y| x.microseconds.total_cmp(&y.microseconds))
+        let fits = |tiled: &Tiled| {
+            let columns = tiled.form.tile.columns;
+            !are_apart || shape.groups == 1 || shape.filters.is_multiple_of(columns)
+        };
+        all.filter(fits)
+            .min_by(|x, y| x.microseconds.total_cmp(&y.microseconds))
     }
 }
 

@@ -87,6 +87,16 @@ impl Shape {
         outputs.fold(self.images, usize::saturating_mul)
     }
 
+    /// Input pixels of all images.
+    pub(super) fn input_pixels(&self) -> usize {
+        let inputs = self.along.iter().map(|along| along.input);
+        inputs.fold(self.images, usize::saturating_mul)
+    }
+
+    pub(super) fn has_strides(&self) -> bool {
+        self.along.iter().any(|along| along.stride > 1)
+    }
+
     /// Dimensions of an image with its batch and its channels.
     pub(super) fn rank(&self) -> u32 {
         if self.has_depth { 5 } else { 4 }
@@ -101,22 +111,29 @@ impl Shape {
         }
     }
 
-    /// The convolution that gives the gradient of the image from that of the result, by filters whose taps run backwards, and that has channels for filters; of
-    /// strides of 1.
-    pub(super) fn gradient(&self) -> Option<Shape> {
-        let along = self.along.map(|along| Along {
-            input: along.output,
-            output: along.input,
-            lower: -along.lower - ((along.taps - 1) * along.dilation) as i64,
-            ..along
-        });
-        let is_dense = along.iter().all(|along| along.stride == 1);
-        is_dense.then_some(Shape {
-            channels: self.filters,
-            filters: self.channels,
-            along,
+    /// The same of groups that are each so many of these together, a divisor of them all: the channels of one have filters of zeros in the others.
+    pub(super) fn merged(&self, groups: usize) -> Shape {
+        Shape {
+            channels: self.channels * groups,
+            filters: self.filters * groups,
+            groups: self.groups / groups,
             ..*self
-        })
+        }
+    }
+
+    /// How many groups may be merged.
+    pub(super) fn mergers(&self) -> impl Iterator<Item = usize> {
+        let groups = self.groups;
+        let pairs = (1..).take_while(move |n| n * n <= groups);
+        let both = pairs.flat_map(move |n| [n, groups / n]);
+        both.filter(move |n| groups.is_multiple_of(*n))
+    }
+
+    /// Whether each pixel of the result is a product of the filters and one pixel of the image, in the same order, so that all of it is a product of matrices.
+    pub(super) fn is_product(&self) -> bool {
+        let is_one =
+            |along: &Along| along.taps == 1 && along.lower == 0 && along.input == along.output;
+        self.groups == 1 && self.along.iter().all(is_one)
     }
 
     /// Products and sums.
@@ -146,6 +163,18 @@ impl Shape {
         shape.extend(spatial.iter().map(|along| along.input));
         shape.push(self.channels * self.groups);
         self.windowed(view.with_shape(shape.as_slice()))
+    }
+
+    /// An image whose pixels begin before the ones in front of them end: from one image, line and pixel to the next, and how many pixels a line has.
+    pub(super) fn lines<'s, T: DeviceElement, S: TensorSource<T>>(
+        &self,
+        view: TensorView<'s, T, S>,
+        [image, line, pixel]: [usize; 3],
+        pixels: usize,
+    ) -> TensorView<'s, T, S> {
+        let lines = self.along[1].input;
+        let view = view.with_shape([self.images, lines, pixels, self.channels]);
+        self.windowed(view.with_strides([image, line, pixel, 1]))
     }
 
     /// A view of an image with the window and the steps of its im2col loads.

@@ -17,12 +17,19 @@ pub struct Walk {
     pub(super) spread: [Scalar<i32>; 3],
 }
 
+/// Which tap of the filters is taken under each of a [`Walk`]'s: the first of all, and how far the next ones along depth, height and width are from it.
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+pub struct TapOrder {
+    pub(super) first: Scalar<i32>,
+    pub(super) step: [Scalar<i32>; 3],
+}
+
 /// An output pixel of an image.
 #[derive(Clone, Copy, Aggregate)]
 pub(super) struct Place {
-    image: Scalar<i32>,
+    pub(super) image: Scalar<i32>,
     /// Depth, height, width.
-    at: [Scalar<i32>; 3],
+    pub(super) at: [Scalar<i32>; 3],
 }
 
 impl Walk {

@@ -247,6 +247,32 @@ impl Products {
         options: &Options<'_, O>,
         epilogue: E,
     ) -> Result<()> {
+        let _turn = stream.turn();
+        self.run_in_turn(stream, [a, b], c, options, epilogue)
+    }
+
+    /// [`call`](Products::call) for what holds the [turn](Stream::turn) of the stream.
+    pub(crate) fn call_in_turn<T: Operand, O: ResultOf<T>>(
+        &self,
+        stream: &Stream,
+        [a, b]: [&View<'_, T>; 2],
+        c: &View<'_, O>,
+        options: &Options<'_, O>,
+    ) -> Result<()> {
+        if options.are_plain() {
+            return self.run_in_turn(stream, [a, b], c, options, Plain);
+        }
+        self.run_in_turn(stream, [a, b], c, options, options.epilogue())
+    }
+
+    fn run_in_turn<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+        &self,
+        stream: &Stream,
+        [a, b]: [&View<'_, T>; 2],
+        c: &View<'_, O>,
+        options: &Options<'_, O>,
+        epilogue: E,
+    ) -> Result<()> {
         let turned = epilogue.transposed();
         let call = Call::check([a, b], c, options, turned.is_some())?;
         if call.is_empty() {
@@ -255,7 +281,6 @@ impl Products {
         if call.size[2] == 0 && epilogue.is_plain() {
             return self.copy(stream, None, (c.source(), call.result));
         }
-        let _turn = stream.turn();
         let nothing = workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let (x, y, x_scales, y_scales, epilogue) = match turned.filter(|_| call.is_transposed) {
@@ -430,7 +455,7 @@ impl Products {
     }
 
     /// The choice for a product: that of the calls before, or a new one.
-    pub(super) fn planned(&self, need: Need) -> Choice {
+    pub(crate) fn planned(&self, need: Need) -> Choice {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&planned) = plans.get(&need) {
             return planned;

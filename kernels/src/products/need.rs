@@ -75,7 +75,7 @@ impl Need {
     }
 
     /// Whether indices of 32 bits count its extents and the results of a product, as each call checks.
-    pub(super) fn is_countable(&self) -> bool {
+    pub(crate) fn is_countable(&self) -> bool {
         let [m, n, _] = self.size;
         self.size.iter().all(|&extent| extent <= MOST) && i32::try_from(m * n).is_ok()
     }

@@ -16,6 +16,10 @@ pub(crate) enum Role {
     Y,
     Result,
     Source,
+    /// What lies under filters at each pixel of a convolution.
+    Patches,
+    /// Filters of groups that are merged, or with other channels.
+    Filters,
     /// Scales of rows of A, and of columns of B.
     Scales,
     OtherScales,

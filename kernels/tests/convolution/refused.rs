@@ -29,18 +29,6 @@ fn bad_gradients_of_filters_are_refused() {
         &plain,
         "convolution: `dfilters`: found 8 channels; expected 16: the channels of the image over the groups",
     );
-    check(
-        [x, [1, 2, 2, 4], [4, 3, 3, 16]],
-        0,
-        &plain,
-        "convolution: `dfilters`: found 16 channels and 4 filters of a group, in tensors behind [0, 0] elements; expected multiples of 8 of all: pad channels and filters with zeros",
-    );
-    check(
-        [x, dy, dfilters],
-        4,
-        &plain,
-        "convolution: `dfilters`: found 16 channels and 8 filters of a group, in tensors behind [4, 4] elements; expected multiples of 8 of all: pad channels and filters with zeros",
-    );
     let scaled = Options {
         activation: Activation::Relu,
         ..Options::default()
@@ -152,28 +140,6 @@ fn bad_calls_are_refused() {
         &options(&[1], 3),
         "convolution: `options.groups`: found 3, with 16 channels and 8 filters; expected a divisor of both, and a channel at least",
     );
-    refused(
-        &x,
-        &[8, 3, 3, 2],
-        &y,
-        &options(&[1], 8),
-        "convolution: `options.groups`: found 2 channels and 1 filters a group; expected multiples of 16 channels and of 8 filters: smaller groups, also those of one channel, have no kernel yet; pad them with zeros",
-    );
-    refused(
-        &[1, 1, 40, 16],
-        &[8, 1, 1, 16],
-        &[1, 1, 5, 8],
-        &options(&[1, 9], 1),
-        "convolution: `options`: found a width of 40 pixels of `x` with 1 taps, dilation 1 and stride 9, the first tap from pixel 0 to 36; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last",
-    );
-    // The first tap of the last result is far before the last pixel.
-    refused(
-        &[1, 1, 300, 16],
-        &[8, 1, 200, 16],
-        &[1, 1, 101, 8],
-        &options(&[1], 1),
-        "convolution: `options`: found a width of 300 pixels of `x` with 200 taps, dilation 1 and stride 1, the first tap from pixel 0 to 100; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last",
-    );
 }
 
 /// It was a panic.
@@ -247,40 +213,4 @@ fn what_gradients_of_images_load_is_named() {
         found.unwrap_err().to_string(),
         "convolution: `options`: found a width of 101 pixels of `dy` with 200 taps, dilation 1 and stride 1, the first tap from pixel -199 to 100; expected what im2col maps reach: strides to 8, (taps - 1) · dilation to 254, and a first tap that begins -128 to 127 pixels behind the first pixel and ends as near to the last"
     );
-}
-
-/// It was said that what was found was expected: filters for channels, and of tensors that begin anywhere.
-#[test]
-fn groups_that_have_no_kernel_are_named_as_the_caller_knows_them() {
-    let device = Device::emulator();
-    let stream = Stream::new(&device).unwrap();
-    let convolutions = Convolutions::new(&device);
-    let buffers = [0; 3].map(|_| Buffer::<f16>::zeros(&device, 1 << 10).unwrap());
-    let options = Options {
-        groups: 2,
-        ..Options::default()
-    };
-    let view =
-        |at: usize, shape: [usize; 3], offset: usize| buffers[at].view(shape).with_offset(offset);
-    let of_filters = |count: usize, offset: usize| {
-        [
-            view(0, [1, 5, 32], offset),
-            view(1, [2 * count, 1, 16], 0),
-            view(2, [1, 5, 2 * count], 0),
-        ]
-    };
-    let [dx, filters, dy] = of_filters(8, 0);
-    let found = convolutions.image_gradient(&stream, &dy, &filters, &dx, &options);
-    assert_eq!(
-        found.unwrap_err().to_string(),
-        "convolution: `options.groups`: found 8 filters and 16 channels a group; expected multiples of 16 filters and of 8 channels: smaller groups, also those of one channel, have no kernel yet; pad them with zeros"
-    );
-    let [x, filters, y] = of_filters(16, 1);
-    let found = convolutions.plan(&x, &filters, &y, &options);
-    assert_eq!(
-        found.unwrap_err().to_string(),
-        "convolution: `options.groups`: found a tensor that begins between multiples of 8 elements; expected tensors that begin at multiples of 8 elements: what has groups is not copied"
-    );
-    let [x, filters, y] = of_filters(16, 8);
-    convolutions.plan(&x, &filters, &y, &options).unwrap();
 }
