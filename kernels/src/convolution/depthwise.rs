@@ -189,7 +189,7 @@ pub fn depthwise<T: Operand + Float, E: Epilogue<T>>(
         for i in range(0, high as i32) {
             let top = y * walk.step[1] + walk.lower[1] + walk.spread[1] * i;
             let is_line = is_inside & (top >= 0) & (top < height);
-            let of_image = ((index * height + top) * width).cast::<i64>() * channels.cast::<i64>();
+            let of_image = (index * height + top).cast::<i64>() * (width * channels).cast::<i64>();
             let row: Vec<_> = (0..wide)
                 .map(|j| {
                     let row = weights.index(i * wide + j);
@@ -252,6 +252,16 @@ const MOST_POSITIONS: usize = 40;
 /// CTAs of a multiprocessor.
 const RESIDENT: usize = 4;
 
+/// Whether all groups of a convolution have a channel and a filter, in lines whose elements an i32 counts with those under the last tap.
+pub(super) fn is_depthwise(asked: &Shape) -> bool {
+    let wide = asked.along[2];
+    let pixels = wide.input.max(wide.output).saturating_add(1 << 20);
+    [asked.channels, asked.filters] == [1; 2]
+        && asked.groups.is_multiple_of(UNIT)
+        && !asked.has_depth
+        && i32::try_from(pixels.saturating_mul(asked.groups)).is_ok()
+}
+
 /// A launch of [`depthwise`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Depthwise {
@@ -261,13 +271,6 @@ pub(super) struct Depthwise {
 }
 
 impl Depthwise {
-    /// Whether all groups of a convolution have a channel and a filter, and how threads divide them.
-    pub(super) fn fits(asked: &Shape) -> bool {
-        [asked.channels, asked.filters] == [1; 2]
-            && asked.groups.is_multiple_of(UNIT)
-            && !asked.has_depth
-    }
-
     /// That of a residue of such a convolution; none of too many taps for registers.
     pub(super) fn of(shape: &Shape) -> Option<Depthwise> {
         let [_, high, wide] = shape.along;

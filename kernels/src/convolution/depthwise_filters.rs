@@ -4,7 +4,6 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::check::UNIT;
 use super::depthwise::{CHANNELS, Taps, layout_of, threads_of, width_of};
 use super::shape::Shape;
 use super::walk::Walk;
@@ -43,6 +42,7 @@ pub fn depthwise_filters<T: Operand + Float>(
     count: i32,
 ) {
     launch_dependents();
+    launch_wait();
     let layout = layout_of(form.channels);
     let [_, high, wide] = walk.taps;
     let blocks = cdiv(channels, form.channels);
@@ -78,7 +78,7 @@ pub fn depthwise_filters<T: Operand + Float>(
         let top = y * walk.step[1] + walk.lower[1] + walk.spread[1] * i;
         let left = first * walk.step[2] + walk.lower[2];
         let is_line = is_inside & (top >= 0) & (top < height);
-        let of_image = ((index * height + top) * width).cast::<i64>() * channels.cast::<i64>();
+        let of_image = (index * height + top).cast::<i64>() * (width * channels).cast::<i64>();
         for position in 0..form.taps.positions() {
             let under = form.taps.under(position);
             if under.is_empty() {
@@ -94,8 +94,6 @@ pub fn depthwise_filters<T: Operand + Float>(
             }
         }
     }
-    // The launch before may still read what is stored to.
-    launch_wait();
     for j in 0..form.taps.wide {
         let sum = sums[j].sum(0).expand_dims(0);
         let of_channel = part.cast::<i64>() * channels.cast::<i64>() + channel.cast::<i64>();
@@ -149,12 +147,5 @@ impl DepthwiseFilters {
         let (line, x) = (pixel / wide, pixel % wide);
         let number = line * wide.div_ceil(taps.pixels) + x / taps.pixels;
         number / threads_of(self.form.channels) % self.parts
-    }
-
-    /// Whether it computes the gradient of a convolution's filters.
-    pub(super) fn fits(asked: &Shape) -> bool {
-        [asked.channels, asked.filters] == [1; 2]
-            && asked.groups.is_multiple_of(UNIT)
-            && !asked.has_depth
     }
 }

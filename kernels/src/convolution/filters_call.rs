@@ -5,6 +5,7 @@ use tilekit::prelude::*;
 use super::check::{
     CallPlan, UNIT, are_apart, begins_whole, check_count, check_line, has_sums_alone, out_of_reach,
 };
+use super::depthwise::is_depthwise;
 use super::depthwise_filters::DepthwiseFilters;
 use super::error::{Result, expect};
 use super::filters::ADDED;
@@ -127,7 +128,9 @@ impl FilterWay {
         let ways = asked.mergers().flat_map(sums);
         let ways = ways.chain(FilterWay::by_product(asked, products));
         let ways = ways.chain(FilterWay::depthwise(asked, aligned));
-        ways.min_by(|x, y| x.microseconds.total_cmp(&y.microseconds))
+        // What has lines of too many elements for a copy is refused, if there is no other way.
+        let order = |way: &FilterWay| (way.check_lines().is_err(), way.microseconds);
+        ways.min_by(|x, y| order(x).partial_cmp(&order(y)).expect("times are numbers"))
     }
 
     /// Sums over pixels, of so many groups as one.
@@ -221,7 +224,7 @@ impl FilterWay {
 
     /// Sums of channels one by one.
     fn depthwise(asked: &Shape, aligned: Aligned) -> Option<FilterWay> {
-        if !DepthwiseFilters::fits(asked) || !aligned.x || !aligned.dy {
+        if !is_depthwise(asked) || !aligned.x || !aligned.dy {
             return None;
         }
         let depthwise = DepthwiseFilters::of(asked)?;
@@ -307,6 +310,9 @@ impl FilterWay {
                         "`x` copied: what lies under the filters, {} numbers a pixel",
                         patches.row
                     ));
+                }
+                if self.merged > 1 {
+                    copies.push("sums gathered into `dfilters`".to_owned());
                 }
                 Some(format!("a product of {m} x {n} x {k}"))
             }

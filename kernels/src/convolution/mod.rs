@@ -1,7 +1,8 @@
 //! Convolutions of images, channels last, and gradients of images and filters.
 //!
-//! [`Convolutions`] is what a program calls: it checks tensors and [`Options`], copies what no im2col map takes, chooses a tile by the model of products' time, and
-//! launches. Below it is [`implicit::convolve`], a product whose operand A is gathered by TMA loads in im2col mode; what it is compiled for is a [`form::Form`].
+//! [`Convolutions`] is what a program calls: it checks tensors and [`Options`], chooses among the algorithms that can compute the call by models of their time, copies what they do not take as it lies, and
+//! launches. [`implicit::convolve`] is a product whose operand A is gathered by TMA loads in im2col mode; what it is compiled for is a [`form::Form`]. [`implicit::convolve_apart`] stores pixels a stride apart, of gradients of
+//! images. [`depthwise::depthwise`] has channels one by one. What has one tap, or is out of the reach of maps ([`patches`]), is a product of matrices.
 //! [`filters::filter_gradient`] is a product over pixels.
 
 mod call;

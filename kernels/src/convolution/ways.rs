@@ -1,7 +1,7 @@
 //! How a convolution, or the gradient of an image, is computed: in which groups, by im2col maps or as a product of matrices, and what is copied for that.
 
 use super::check::{CallPlan, UNIT, check_line};
-use super::depthwise::Depthwise;
+use super::depthwise::{Depthwise, is_depthwise};
 use super::error::Result;
 use super::patches::{Patches, patches_us};
 use super::plan::Tiled;
@@ -265,7 +265,7 @@ impl Way {
 
     /// Of groups of one channel and one filter.
     fn depthwise(asked: &Shape, is_gradient: bool, aligned: Aligned) -> Option<Way> {
-        if !Depthwise::fits(asked) || !aligned.image || !aligned.result {
+        if !is_depthwise(asked) || !aligned.image || !aligned.result {
             return None;
         }
         let residues = if is_gradient {

@@ -505,7 +505,7 @@ fn gradients_of_filters_of_groups_of_few_channels() {
         "64x64 of filters and channels, pixels divided by 1, 3 CTAs; 10 groups are one; `x` copied: 10 channels, where the 24 of a line of taps of 12 are taken; `dy` copied: 20 filters, where multiples of 8 are taken; sums gathered into `dfilters`",
         "64x64 of filters and channels, pixels divided by 1, 9 CTAs; 8 groups are one; sums gathered into `dfilters`",
         "channels one by one, pixels divided by 1, 2 CTAs",
-        "64x64 of filters and channels, pixels divided by 1, 1 CTAs; 3 groups are one; `x` copied: 12 channels, where 16 are taken; `dy` copied: 9 filters, where multiples of 8 are taken; sums gathered into `dfilters`",
+        "a product of 9 x 12 x 50; 3 groups are one; sums gathered into `dfilters`",
     ];
     for (sizes, expected) in SMALL_GROUPS.into_iter().zip(expected) {
         check_filters(sizes, expected);
@@ -643,6 +643,96 @@ fn what_no_map_reaches() {
     let [patches, _, strided] = OUT_OF_REACH;
     for (sizes, expected) in [patches, strided].into_iter().zip(expected) {
         check_image(sizes, expected);
+    }
+}
+
+/// The gradient of filters is launched before the pass in front of it, which writes its image, has ended.
+#[test]
+fn a_depthwise_gradient_waits_for_the_launch_in_front() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let convolutions = Convolutions::new(&device);
+    let first = Sizes {
+        x: &[1, 6, 7, 16],
+        filters: &[8, 3, 3],
+        groups: 1,
+        steps: [1, 1, 1],
+        offset: 0,
+    };
+    let depthwise = Sizes {
+        x: &[1, 6, 7, 8],
+        groups: 8,
+        ..first
+    };
+    let x = Whole::new(&device, first.x, 0, 1);
+    let filters = Whole::new(&device, &first.filters(), 0, 2);
+    let y = Whole::new(&device, &first.result(), 0, 3);
+    let dy = Whole::new(&device, &depthwise.result(), 0, 4);
+    let dfilters = Whole::new(&device, &depthwise.filters(), 0, 5);
+    let options = |groups| Options {
+        padding: &[1],
+        groups,
+        ..Options::default()
+    };
+    convolutions
+        .forward(&stream, &x.view(), &filters.view(), &y.view(), &options(1))
+        .unwrap();
+    convolutions
+        .filter_gradient(
+            &stream,
+            &y.view(),
+            &dy.view(),
+            &dfilters.view(),
+            &options(8),
+        )
+        .unwrap();
+    stream.synchronize().unwrap();
+    let mut want = vec![0.0; depthwise.filters().iter().product()];
+    let (of_y, of_dy) = (y.numbers(), dy.numbers());
+    depthwise.each(|out, image, filter| want[filter] += of_y[image] * of_dy[out]);
+    let got = dfilters.numbers();
+    for (got, want) in got.iter().zip(&want) {
+        assert!((got - want).abs() <= 1e-3 * want.abs(), "{got}, not {want}");
+    }
+}
+
+/// The gradient of an image is stored where the launch in front, which has not ended, reads the image.
+#[test]
+fn a_gradient_by_strides_waits_for_the_launch_in_front() {
+    let device = Device::emulator();
+    let stream = Stream::new(&device).unwrap();
+    let convolutions = Convolutions::new(&device);
+    let sizes = Sizes {
+        x: &[1, 9, 8, 16],
+        filters: &[8, 3, 3],
+        groups: 1,
+        steps: [2, 1, 1],
+        offset: 0,
+    };
+    let x = Whole::new(&device, sizes.x, 0, 1);
+    let filters = Whole::new(&device, &sizes.filters(), 0, 2);
+    let y = Whole::new(&device, &sizes.result(), 0, 3);
+    let (of_x, of_filters, of_y) = (x.view(), filters.view(), y.view());
+    let options = Options {
+        stride: &[2],
+        padding: &[1],
+        ..Options::default()
+    };
+    let (image, weights) = (x.numbers(), filters.numbers());
+    convolutions
+        .forward(&stream, &of_x, &of_filters, &of_y, &options)
+        .unwrap();
+    convolutions
+        .image_gradient(&stream, &of_y, &of_filters, &of_x, &options)
+        .unwrap();
+    stream.synchronize().unwrap();
+    let mut result = vec![0.0; sizes.result().iter().product()];
+    sizes.each(|out, at, filter| result[out] += image[at] * weights[filter]);
+    compare(&y.numbers(), &result);
+    let mut want = vec![0.0; sizes.x.iter().product()];
+    sizes.each(|out, at, filter| want[at] += result[out] * weights[filter]);
+    for (got, want) in x.numbers().iter().zip(&want) {
+        assert!((got - want).abs() <= 1e-3 * want.abs(), "{got}, not {want}");
     }
 }
 
