@@ -14,16 +14,12 @@ use super::options::Options;
 use super::patches::{Patches, patches_us};
 use super::shape::Shape;
 use super::sizes::{Sizes, View, dense, same};
-use super::ways::{Loaded, in_lines};
+use super::ways::{COPIED, LAUNCH, Loaded, in_lines};
 use crate::products::Products;
 use crate::products::need::Need;
 
 /// Elements of the gradient of filters: the last program that adds parts has indices past the end, which fit an i32 too.
 const MOST_SUMS: usize = (i32::MAX as usize + 1) - ADDED[0][0];
-
-/// Microseconds of a launch beside others, and of an element that is copied or gathered.
-const LAUNCH: f64 = 2.0;
-const COPIED: f64 = 2e-6;
 
 /// Where the sums of an element lie: elements from one filter, one line of taps and one tap to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,6 +35,7 @@ mod shape;
 mod sizes;
 mod walk;
 mod ways;
+mod ways_plan;
 
 pub use crate::products::Activation;
 pub use call::{Convolutions, Pixel};

@@ -148,49 +148,71 @@ impl Convolutions {
                 self.multiply(stream, (way, *size, patches.as_ref()), views, options)
             }
             Algorithm::Depthwise { launches } => {
-                if way.copies.zeros {
-                    let [_, channels] = way.channels();
-                    let count = way.asked.input_pixels() * channels;
-                    self.fill(stream, &begin_of(y), count)?;
-                }
-                launches.iter().try_for_each(|launch| {
-                    self.one_by_one(stream, (way, launch), [x, &filters, y], options, epilogue)
-                })
+                let views = [x, &filters, y];
+                self.run_depthwise(stream, (way, launches), views, options, epilogue)
             }
             Algorithm::Implicit { loaded, launches } => {
-                let image = match way.lines_of_image() {
-                    None => None,
-                    Some(lines) => Some(self.copied(stream, Role::X, x, lines)?),
-                };
-                let room = result_of(stream, way)?;
-                let tensors = Tensors {
-                    image: image.as_deref().map_or_else(|| begin_of(x), whole),
-                    filters,
-                    result: room.as_deref().map_or_else(|| begin_of(y), whole),
-                };
-                let [_, stored] = way.channels();
-                let pitch = if room.is_some() {
-                    stored.next_multiple_of(UNIT)
-                } else {
-                    stored
-                };
-                if way.copies.zeros {
-                    let count = way.asked.input_pixels() * pitch;
-                    self.fill(stream, &tensors.result, count)?;
-                }
-                for launch in launches {
-                    let of = (way, *loaded, launch);
-                    self.launch(stream, of, (&tensors, pitch), (y, options), epilogue)?;
-                }
-                match &room {
-                    None => Ok(()),
-                    Some(room) => {
-                        let lines = way.lines_of_result([pitch, stored]);
-                        self.pad(stream, &whole(room), y, lines)
-                    }
-                }
+                let of = (way, *loaded, launches.as_slice());
+                self.run_implicit(stream, of, [x, &filters, y], options, epilogue)
             }
         }
+    }
+
+    /// Launches for channels one by one.
+    fn run_depthwise<T: Pixel, E: Epilogue<T>>(
+        &self,
+        stream: &Stream,
+        (way, launches): (&Way, &[(Residue, Depthwise)]),
+        [x, filters, y]: [&View<'_, T>; 3],
+        options: &Options<'_, T>,
+        epilogue: E,
+    ) -> Result<()> {
+        if way.copies.zeros {
+            let [_, channels] = way.channels();
+            let count = way.asked.input_pixels() * channels;
+            self.fill(stream, &begin_of(y), count)?;
+        }
+        launches.iter().try_for_each(|launch| {
+            self.one_by_one(stream, (way, launch), [x, filters, y], options, epilogue)
+        })
+    }
+
+    /// Launches through im2col maps, of filters as they are loaded.
+    fn run_implicit<T: Pixel, E: Epilogue<T>>(
+        &self,
+        stream: &Stream,
+        (way, loaded, launches): (&Way, Loaded, &[(Residue, Tiled)]),
+        [x, filters, y]: [&View<'_, T>; 3],
+        options: &Options<'_, T>,
+        epilogue: E,
+    ) -> Result<()> {
+        let image = match way.lines_of_image() {
+            None => None,
+            Some(lines) => Some(self.copied(stream, Role::X, x, lines)?),
+        };
+        let room = result_of(stream, way)?;
+        let tensors = Tensors {
+            image: image.as_deref().map_or_else(|| begin_of(x), whole),
+            filters: filters.clone(),
+            result: room.as_deref().map_or_else(|| begin_of(y), whole),
+        };
+        let [_, stored] = way.channels();
+        let pitch = if room.is_some() {
+            stored.next_multiple_of(UNIT)
+        } else {
+            stored
+        };
+        if way.copies.zeros {
+            let count = way.asked.input_pixels() * pitch;
+            self.fill(stream, &tensors.result, count)?;
+        }
+        for launch in launches {
+            let of = (way, loaded, launch);
+            self.launch(stream, of, (&tensors, pitch), (y, options), epilogue)?;
+        }
+        let Some(room) = &room else { return Ok(()) };
+        let lines = way.lines_of_result([pitch, stored]);
+        self.pad(stream, &whole(room), y, lines)
     }
 
     /// One launch through im2col maps.

@@ -1,6 +1,6 @@
 //! How a convolution, or the gradient of an image, is computed: in which groups, by im2col maps or as a product of matrices, and what is copied for that.
 
-use super::check::{CallPlan, UNIT, check_line};
+use super::check::{UNIT, check_line};
 use super::depthwise::{Depthwise, is_depthwise};
 use super::error::Result;
 use super::patches::{Patches, patches_us};
@@ -11,10 +11,10 @@ use crate::products::Products;
 use crate::products::need::Need;
 
 /// Microseconds of a launch beside others.
-const LAUNCH: f64 = 2.0;
+pub(super) const LAUNCH: f64 = 2.0;
 
-/// Microseconds of an element that is copied, and of one that becomes zero.
-const COPIED: f64 = 2e-6;
+/// Microseconds of an element that is copied or gathered, and of one that becomes zero.
+pub(super) const COPIED: f64 = 2e-6;
 const FILLED: f64 = 0.6e-6;
 
 /// Bytes that DRAM gives in a microsecond, and operations of tensor cores in one.
@@ -408,113 +408,5 @@ impl Way {
         }
         let stored = stored.next_multiple_of(UNIT);
         check_line(result, of_result.saturating_mul(stored))
-    }
-
-    pub(super) fn plan(&self) -> CallPlan {
-        let [loaded, stored] = self.channels();
-        let [x, y] = if self.is_gradient {
-            ["dy", "dx"]
-        } else {
-            ["x", "y"]
-        };
-        let mut copies = Vec::new();
-        let of_image = match &self.algorithm {
-            Algorithm::Implicit { loaded: way, .. } => match way {
-                Loaded::InPlace => None,
-                Loaded::Padded => Some(format!(
-                    "{loaded} channels, where {} are taken",
-                    loaded.next_multiple_of(UNIT)
-                )),
-                Loaded::Lines { channels, .. } => Some(format!(
-                    "{loaded} channels, where the {} of a line of taps of {channels} are taken",
-                    self.asked.along[2].taps * channels
-                )),
-            },
-            Algorithm::Depthwise { .. } => None,
-            Algorithm::Product { .. } if self.is_gradient => None,
-            Algorithm::Product { patches, .. } => patches.as_ref().map(|patches| {
-                format!(
-                    "what lies under the filters, {} numbers a pixel",
-                    patches.row
-                )
-            }),
-        };
-        match (of_image, self.copies.filters && self.merged == 1) {
-            (Some(text), true) => copies.push(format!("`{x}` and `filters` copied: {text}")),
-            (Some(text), false) => copies.push(format!("`{x}` copied: {text}")),
-            (None, true) => copies.push(format!(
-                "`filters` copied: {} channels, where multiples of {UNIT} are taken",
-                self.asked.channels
-            )),
-            (None, false) => {}
-        }
-        if self.merged > 1 {
-            copies.push(format!(
-                "`filters` copied: {} groups are one, with zeros for the channels of the others",
-                self.merged
-            ));
-        }
-        if let (
-            true,
-            Algorithm::Product {
-                patches: Some(patches),
-                ..
-            },
-        ) = (self.is_gradient, &self.algorithm)
-        {
-            copies.push(format!(
-                "`{y}` copied: what lies under the filters, {} numbers a pixel",
-                patches.row
-            ));
-        }
-        if self.copies.zeros {
-            copies.push(format!("`{y}` filled with zeros, which no tap reaches"));
-        }
-        if self.copies.result {
-            let what = if self.is_gradient {
-                "channels"
-            } else {
-                "filters"
-            };
-            copies.push(format!(
-                "`{y}` copied: {stored} {what}, where multiples of {UNIT} are stored"
-            ));
-        }
-        CallPlan {
-            kernel: Some(self.text()),
-            copies,
-        }
-    }
-
-    fn text(&self) -> String {
-        match &self.algorithm {
-            Algorithm::Depthwise { launches } => {
-                let programs = launches.iter().map(|(_, launch)| launch.programs);
-                let text = match launches.len() {
-                    0 | 1 => "channels one by one".to_owned(),
-                    count => format!("{count} launches of channels one by one"),
-                };
-                format!(
-                    "{text}, {} CTAs, {:.1} us",
-                    programs.max().unwrap_or(0),
-                    self.microseconds
-                )
-            }
-            Algorithm::Implicit { launches, .. } => {
-                let mut texts = launches.iter().map(|(_, tiled)| tiled.to_string());
-                let first = texts.next().unwrap_or_else(|| "zeros".to_owned());
-                match launches.len() {
-                    0 | 1 => first,
-                    count => {
-                        format!("{count} launches for pixels a stride apart, the first {first}")
-                    }
-                }
-            }
-            Algorithm::Product {
-                size: [m, n, k], ..
-            } => {
-                format!("a product of {m} x {n} x {k}, {:.1} us", self.microseconds)
-            }
-        }
     }
 }
