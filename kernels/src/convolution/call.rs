@@ -3,7 +3,8 @@
 use tilekit::Device;
 use tilekit::prelude::*;
 
-use super::check::{self, CallPlan};
+use super::call_plan::CallPlan;
+use super::check;
 use super::error::Result;
 use super::filters_call::FilterWay;
 use super::options::Options;

@@ -1,56 +1,20 @@
 //! Checks of a call, and what follows from them.
 
-use std::fmt;
-
 use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::error::{Result, expect};
 use super::options::Options;
-use super::pad::ELEMENTS;
 use super::reach::Reach;
 use super::residue::Residue;
-use super::shape::Shape;
+use super::shape::{Shape, UNIT};
 use super::sizes::{Sizes, View, dense, same};
 use super::ways::{Aligned, Way};
 use crate::overlap::{Elements, Overlap, is_same_view};
 use crate::products::Products;
-use crate::products::factor::UNIT_BYTES;
-
-/// Elements of which a map wants the channels of a pixel to be a multiple, in 16 bits.
-pub(super) const UNIT: usize = UNIT_BYTES / 2;
 
 /// The most pixels, so that indices fit 32 bits.
 const MOST_PIXELS: usize = 1 << 30;
-
-/// How a call computes its convolution.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CallPlan {
-    /// The kernel's tile and its CTAs; none where there is nothing to compute.
-    pub kernel: Option<String>,
-    /// What is copied, and why.
-    pub copies: Vec<String>,
-}
-
-impl CallPlan {
-    /// Of empty results.
-    pub(super) const NOTHING: CallPlan = CallPlan {
-        kernel: None,
-        copies: Vec::new(),
-    };
-}
-
-impl fmt::Display for CallPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kernel {
-            Some(kernel) => write!(f, "{kernel}")?,
-            None => write!(f, "nothing")?,
-        }
-        self.copies
-            .iter()
-            .try_for_each(|copy| write!(f, "; {copy}"))
-    }
-}
 
 /// Whether a tensor begins at a multiple of the elements that wide accesses take.
 pub(super) fn begins_whole<T: DeviceElement>(view: &View<'_, T>) -> bool {
@@ -148,18 +112,6 @@ pub(super) fn check_count(name: &'static str, pixels: usize) -> Result<()> {
         name,
         || format!("{pixels} pixels of the result"),
         format!("at most {MOST_PIXELS}: indices have 32 bits; divide the images among calls"),
-    )
-}
-
-/// Elements of a line that is copied: the last program of one has indices past the end, which fit an i32 too.
-const MOST_IN_LINE: usize = (i32::MAX as usize + 1) - ELEMENTS;
-
-pub(super) fn check_line(name: &'static str, elements: usize) -> Result<()> {
-    expect(
-        elements <= MOST_IN_LINE,
-        name,
-        || format!("a line of {elements} elements, which is copied"),
-        format!("at most {MOST_IN_LINE}: indices have 32 bits; divide the line among calls"),
     )
 }
 

@@ -4,9 +4,8 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::check::UNIT;
 use super::residue::Residue;
-use super::shape::{Along, Shape};
+use super::shape::{Along, Shape, UNIT};
 use super::walk::{TapOrder, Walk};
 use crate::products::epilogue::{Data, Epilogue, Named, Place};
 use crate::products::factor::{MULTIPROCESSORS, Operand};

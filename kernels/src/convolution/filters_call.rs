@@ -2,17 +2,17 @@
 
 use tilekit::prelude::*;
 
-use super::check::{
-    CallPlan, UNIT, are_apart, begins_whole, check_count, check_line, has_sums_alone, out_of_reach,
-};
+use super::call_plan::CallPlan;
+use super::check::{are_apart, begins_whole, check_count, has_sums_alone, out_of_reach};
 use super::depthwise::is_depthwise;
 use super::depthwise_filters::DepthwiseFilters;
 use super::error::{Result, expect};
 use super::filters::ADDED;
 use super::filters_plan::FilterPlan;
 use super::options::Options;
+use super::pad::check_line;
 use super::patches::{Patches, patches_us};
-use super::shape::Shape;
+use super::shape::{Shape, UNIT};
 use super::sizes::{Sizes, View, dense, same};
 use super::ways::{COPIED, LAUNCH, Loaded, in_lines};
 use crate::products::Products;

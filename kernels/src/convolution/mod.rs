@@ -6,6 +6,7 @@
 //! [`filters::filter_gradient`] is a product over pixels.
 
 mod call;
+mod call_plan;
 #[cfg(not(test))]
 mod cases;
 mod check;
@@ -39,6 +40,6 @@ mod ways_plan;
 
 pub use crate::products::Activation;
 pub use call::{Convolutions, Pixel};
-pub use check::CallPlan;
+pub use call_plan::CallPlan;
 pub use error::{Error, Result};
 pub use options::Options;

@@ -2,6 +2,7 @@
 
 use tilekit::prelude::*;
 
+use super::error::{Result, expect};
 use crate::products::factor::Stored;
 
 /// Elements of a program.
@@ -52,4 +53,16 @@ pub fn fill<T: Stored>(to: Ptr<T>, #[multiple_of(8)] count: i64) {
     let zeros = full_like(at, 0).cast::<T::Bits>();
     let to = to.cast::<T::Bits>() + first;
     to.at(at).mask(inside).store(zeros);
+}
+
+/// Elements of a line that is copied: the last program of one has indices past the end, which fit an i32 too.
+const MOST_IN_LINE: usize = (i32::MAX as usize + 1) - ELEMENTS;
+
+pub(super) fn check_line(name: &'static str, elements: usize) -> Result<()> {
+    expect(
+        elements <= MOST_IN_LINE,
+        name,
+        || format!("a line of {elements} elements, which is copied"),
+        format!("at most {MOST_IN_LINE}: indices have 32 bits; divide the line among calls"),
+    )
 }

@@ -2,9 +2,8 @@
 
 use tilekit::prelude::*;
 
-use super::check::UNIT;
 use super::launch::{WalkArguments, walk_of};
-use super::shape::{Along, Shape};
+use super::shape::{Along, Shape, UNIT};
 use super::walk::Walk;
 use crate::products::factor::Stored;
 

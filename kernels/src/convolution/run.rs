@@ -7,7 +7,6 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::call::{Convolutions, Pixel};
-use super::check::UNIT;
 use super::copies::{Lines, begin_of, whole};
 use super::depthwise::{Depthwise, places_of};
 use super::error::Result;
@@ -19,7 +18,7 @@ use super::options::Options;
 use super::patches::Patches;
 use super::plan::Tiled;
 use super::residue::Residue;
-use super::shape::Shape;
+use super::shape::{Shape, UNIT};
 use super::sizes::View;
 use super::ways::{Algorithm, Loaded, Way};
 use crate::products::epilogue::{Axis, Epilogue, Plain};

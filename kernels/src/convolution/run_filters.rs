@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 use tilekit::{Argument, Buffer};
 
 use super::call::{Convolutions, Pixel};
-use super::check::{UNIT, begins_whole};
+use super::check::begins_whole;
 use super::copies::{Lines, begin_of, whole};
 use super::depthwise_filters::{DepthwiseFilters, depthwise_filters};
 use super::error::Result;
@@ -17,7 +17,7 @@ use super::filters_call::{FilterAlgorithm, FilterWay, Gathered};
 use super::filters_plan::FilterPlan;
 use super::launch::{DepthwiseFiltersHandles, FilterHandles, of_depthwise_filters, of_walk};
 use super::patches::Patches;
-use super::shape::Shape;
+use super::shape::{Shape, UNIT};
 use super::sizes::View;
 use super::ways::Loaded;
 use crate::products::workspace::{Role, workspace};

@@ -3,7 +3,10 @@
 use tilekit::prelude::*;
 use tilekit::{TensorSource, TensorView};
 
-use crate::products::factor::unit;
+use crate::products::factor::{UNIT_BYTES, unit};
+
+/// Elements of which a map wants the channels of a pixel to be a multiple, in 16 bits.
+pub(super) const UNIT: usize = UNIT_BYTES / 2;
 
 /// One dimension of images: depth, height or width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,12 +1,12 @@
 //! How a convolution, or the gradient of an image, is computed: in which groups, by im2col maps or as a product of matrices, and what is copied for that.
 
-use super::check::{UNIT, check_line};
 use super::depthwise::{Depthwise, is_depthwise};
 use super::error::Result;
+use super::pad::check_line;
 use super::patches::{Patches, patches_us};
 use super::plan::Tiled;
 use super::residue::Residue;
-use super::shape::{Along, Shape};
+use super::shape::{Along, Shape, UNIT};
 use crate::products::Products;
 use crate::products::need::Need;
 

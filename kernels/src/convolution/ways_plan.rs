@@ -1,7 +1,8 @@
 //! What a plan says of how a convolution, or the gradient of an image, is computed.
 
-use super::check::{CallPlan, UNIT};
+use super::call_plan::CallPlan;
 use super::patches::Patches;
+use super::shape::UNIT;
 use super::ways::{Algorithm, Loaded, Way};
 
 fn text_of_patches(patches: &Patches) -> String {
