@@ -182,7 +182,7 @@ mod tests {
         );
         check(
             [156, 10216, 2760],
-            "192x80 by clusters of 4x2, A and B exchanged",
+            "192x80 by clusters of 2x2, A and B exchanged",
         );
         check(
             [848, 992, 5920],
@@ -190,7 +190,7 @@ mod tests {
         );
         check([108, 5128, 3464], "64x96 by clusters of 2x4, 112 CTAs");
         check([1701, 296, 1328], "64x80 by clusters of 2x4, 112 CTAs");
-        check([5920, 88, 712], "64x96 by clusters of 4x1");
+        check([5920, 88, 712], "64x96 by clusters of 8x1");
         check([3073, 48, 3368], "64x32 by clusters of 4x2, 104 CTAs");
         // What two of 80 rows, or three of 136, waste least of.
         check(
