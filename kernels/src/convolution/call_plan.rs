@@ -1,4 +1,4 @@
-//! What a program is told of how a call would be computed.
+//! How a call would be computed, as a program may ask.
 
 use std::fmt;
 
