@@ -8,7 +8,7 @@ use super::options::Options;
 use super::reach::Reach;
 use super::residue::Residue;
 use super::shape::{Shape, UNIT};
-use super::sizes::{Sizes, View, dense, same};
+use super::sizes::{Sizes, View, dense, same, sizes_of};
 use super::ways::{Aligned, Way};
 use crate::overlap::{Elements, Overlap, is_same_view};
 use crate::products::Products;
@@ -125,13 +125,7 @@ pub(super) fn forward<T: DeviceElement>(
         shape,
         rank,
         result,
-    } = Sizes::of(("x", x), ("filters", filters), options)?;
-    same(
-        "y",
-        dense("y", y, rank)?,
-        &result,
-        "as x, filters and options say",
-    )?;
+    } = sizes_of([("x", x), ("filters", filters), ("y", y)], options)?;
     are_apart(("y", y), [("x", x), ("filters", filters)])?;
     check_numbers(options, shape.filters * shape.groups)?;
     are_numbers_apart(options, y)?;
@@ -155,17 +149,8 @@ pub(super) fn image_gradient<T: DeviceElement>(
     options: &Options<'_, T>,
     products: &Products,
 ) -> Result<Option<Way>> {
-    let Sizes {
-        shape,
-        rank,
-        result,
-    } = Sizes::of(("dx", dx), ("filters", filters), options)?;
-    same(
-        "dy",
-        dense("dy", dy, rank)?,
-        &result,
-        "as dx, filters and options say",
-    )?;
+    let views = [("dx", dx), ("filters", filters), ("dy", dy)];
+    let Sizes { shape, .. } = sizes_of(views, options)?;
     are_apart(("dx", dx), [("dy", dy), ("filters", filters)])?;
     has_sums_alone(options)?;
     expect(

@@ -86,6 +86,39 @@ pub(super) fn threads_of(channels: usize) -> usize {
     THREADS / (channels / CHANNELS)
 }
 
+/// The output pixels of threads.
+#[derive(Clone, Copy, Aggregate)]
+pub(super) struct Pixels {
+    /// The first one of a thread, in its line.
+    pub(super) first: Tensor<i32>,
+    /// The line, counted through all images, and in its image.
+    pub(super) line: Tensor<i32>,
+    pub(super) y: Tensor<i32>,
+    pub(super) image: Tensor<i32>,
+}
+
+impl Pixels {
+    /// Those of a tile, of so many channels of a program and pixels of a thread, where an image has so many lines and a line so many threads.
+    #[device]
+    pub(super) fn of(
+        tile: Scalar<i32>,
+        [channels, pixels]: [usize; 2],
+        [lines, of_line]: [Scalar<i32>; 2],
+    ) -> Pixels {
+        let threads = threads_of(channels);
+        let number = tile * threads;
+        let number = number + arange(0..threads, Slice::new(1, layout_of(channels)));
+        let number = number.expand_dims(1);
+        let (first, line) = (number % of_line * pixels, number / of_line);
+        Pixels {
+            first,
+            line,
+            y: line % lines,
+            image: line / lines,
+        }
+    }
+}
+
 /// What [`depthwise`] is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DepthwiseForm<E> {
@@ -174,14 +207,15 @@ pub fn depthwise<T: Operand + Float, E: Epilogue<T>>(
     let of_line = cdiv(pixels, step);
     let tiles = cdiv(images * lines * of_line, threads);
     for tile in range(program, tiles).step(num_programs(0) / blocks) {
-        let number = tile * threads;
-        let number = number + arange(0..threads, Slice::new(1, layout.clone()));
-        let number = number.expand_dims(1);
-        let (first, line) = (number % of_line * step, number / of_line);
-        let (y, index) = (line % lines, line / lines);
+        let Pixels {
+            first,
+            line,
+            y,
+            image: index,
+        } = Pixels::of(tile, [form.channels, step], [lines, of_line]);
         let is_inside = (index < images) & (channel < channels);
         let mut sums: Vec<_> = (0..step)
-            .map(|_| full_like(channel + number, 0).cast::<f32>())
+            .map(|_| full_like(channel + first, 0).cast::<f32>())
             .collect();
         let [height, width] = input;
         let left = first * walk.step[2] + walk.lower[2];

@@ -105,7 +105,7 @@ fn channels_one_by_one<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
 
 /// Taps in both directions, strides, dilation, blocks of 8 to 64 channels, lines that are no multiple of a thread's pixels.
 macro_rules! depthwise_cases {
-    ($($name:ident: $is_gradient:expr, $element:ty;)*) => {$(
+    ($($name:ident: $run:ident;)*) => {$(
         #[case(sizes(
             images = [2, 1, 3, 1, 1],
             depth = [1, 1, 1, 1, 1],
@@ -121,14 +121,23 @@ macro_rules! depthwise_cases {
             dilation = [1, 1, 1, 2, 1]
         ))]
         fn $name(case: &mut Case) -> CaseResult {
-            channels_one_by_one::<$element, _>(case, $is_gradient, Plain, |sum, _| sum)
+            $run(case)
         }
     )*};
 }
 
+fn forward(case: &mut Case) -> CaseResult {
+    channels_one_by_one::<bf16, _>(case, false, Plain, |sum, _| sum)
+}
+
+fn gradient(case: &mut Case) -> CaseResult {
+    channels_one_by_one::<f16, _>(case, true, Plain, |sum, _| sum)
+}
+
 depthwise_cases! {
-    depthwise_bf16: false, bf16;
-    depthwise_gradient_f16: true, f16;
+    depthwise_bf16: forward;
+    depthwise_gradient_f16: gradient;
+    depthwise_filters_bf16: filters;
 }
 
 #[case(sizes(
@@ -157,21 +166,8 @@ fn depthwise_scale_bias_source_relu(case: &mut Case) -> CaseResult {
     })
 }
 
-#[case(sizes(
-    images = [2, 1, 3, 1, 1],
-    depth = [1, 1, 1, 1, 1],
-    height = [9, 12, 1, 11, 5],
-    width = [13, 19, 50, 14, 23],
-    channels = [1, 1, 1, 1, 1],
-    filters = [1, 1, 1, 1, 1],
-    groups = [24, 72, 16, 64, 32],
-    taps = [3, 5, 1, 3, 2],
-    taps_width = [3, 4, 6, 7, 11],
-    stride = [1, 2, 3, 1, 1],
-    padding = [1, 2, 0, 3, 5],
-    dilation = [1, 1, 1, 2, 1]
-))]
-fn depthwise_filters_bf16(case: &mut Case) -> CaseResult {
+/// The gradient of filters, part by part.
+fn filters(case: &mut Case) -> CaseResult {
     let of = shape_of(case);
     let channels = of.groups;
     let launch = DepthwiseFilters::of(&of).expect("the taps of a case fit registers");

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
-use super::depthwise::{CHANNELS, Taps, layout_of, threads_of, width_of};
+use super::depthwise::{CHANNELS, Pixels, Taps, layout_of, threads_of, width_of};
 use super::shape::Shape;
 use super::walk::Walk;
 use crate::products::factor::{MULTIPROCESSORS, Operand};
@@ -61,10 +61,12 @@ pub fn depthwise_filters<T: Operand + Float>(
     };
     let mut sums: Vec<_> = (0..form.taps.wide).map(|_| zeros()).collect();
     for tile in range(part, tiles).step(count) {
-        let number = tile * threads + arange(0..threads, Slice::new(1, layout.clone()));
-        let number = number.expand_dims(1);
-        let (first, line) = (number % of_line * form.taps.pixels, number / of_line);
-        let (y, index) = (line % lines, line / lines);
+        let Pixels {
+            first,
+            line,
+            y,
+            image: index,
+        } = Pixels::of(tile, [form.channels, form.taps.pixels], [lines, of_line]);
         let is_inside = (index < images) & (channel < channels);
         let of_gradient = (line * pixels).cast::<i64>() * channels.cast::<i64>();
         let row: Vec<_> = (0..form.taps.pixels)

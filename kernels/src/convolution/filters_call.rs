@@ -13,7 +13,7 @@ use super::options::Options;
 use super::pad::check_line;
 use super::patches::{Patches, patches_us};
 use super::shape::{Shape, UNIT};
-use super::sizes::{Sizes, View, dense, same};
+use super::sizes::{Sizes, View, sizes_of};
 use super::ways::{COPIED, LAUNCH, Loaded, in_lines};
 use crate::products::Products;
 use crate::products::need::Need;
@@ -76,17 +76,8 @@ impl FilterWay {
         options: &Options<'_, T>,
         products: &Products,
     ) -> Result<Option<FilterWay>> {
-        let Sizes {
-            shape,
-            rank,
-            result,
-        } = Sizes::of(("x", x), ("dfilters", dfilters), options)?;
-        same(
-            "dy",
-            dense("dy", dy, rank)?,
-            &result,
-            "as x, dfilters and options say",
-        )?;
+        let views = [("x", x), ("dfilters", dfilters), ("dy", dy)];
+        let Sizes { shape, .. } = sizes_of(views, options)?;
         are_apart(("dfilters", dfilters), [("x", x), ("dy", dy)])?;
         has_sums_alone(options)?;
         if shape.filters == 0 {

@@ -229,12 +229,16 @@ fn gathered_parts_of<P: DeviceElement + Float>(case: &mut Case) -> CaseResult {
     Ok(())
 }
 
-#[case(sizes(count = [3, 1], groups = [4, 1], filters = [2, 5], lines = [3, 2], taps = [2, 3], channels = [3, 5], merged = [2, 1], pitch = [8, 8], between = [0, 4]))]
-fn gathered_parts_f32(case: &mut Case) -> CaseResult {
-    gathered_parts_of::<f32>(case)
+macro_rules! gathered_parts {
+    ($($name:ident: $element:ty;)*) => {$(
+        #[case(sizes(count = [3, 1], groups = [4, 1], filters = [2, 5], lines = [3, 2], taps = [2, 3], channels = [3, 5], merged = [2, 1], pitch = [8, 8], between = [0, 4]))]
+        fn $name(case: &mut Case) -> CaseResult {
+            gathered_parts_of::<$element>(case)
+        }
+    )*};
 }
 
-#[case(sizes(count = [3, 1], groups = [4, 1], filters = [2, 5], lines = [3, 2], taps = [2, 3], channels = [3, 5], merged = [2, 1], pitch = [8, 8], between = [0, 4]))]
-fn gathered_parts_bf16(case: &mut Case) -> CaseResult {
-    gathered_parts_of::<bf16>(case)
+gathered_parts! {
+    gathered_parts_f32: f32;
+    gathered_parts_bf16: bf16;
 }

@@ -20,7 +20,7 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// Those of an image and of filters, by their names.
-    pub(super) fn of<T: DeviceElement>(
+    fn of<T: DeviceElement>(
         (image, x): (&'static str, &View<'_, T>),
         (name, filters): (&'static str, &View<'_, T>),
         options: &Options<'_, T>,
@@ -48,6 +48,18 @@ impl Sizes {
             result,
         })
     }
+}
+
+/// The sizes of a call whose result, or the gradient of one, has the shape that an image, filters and options say, by the names of the three.
+pub(super) fn sizes_of<T: DeviceElement>(
+    [image, filters, result]: [(&'static str, &View<'_, T>); 3],
+    options: &Options<'_, T>,
+) -> Result<Sizes> {
+    let sizes = Sizes::of(image, filters, options)?;
+    let (name, view) = result;
+    let why = format!("as {}, {} and options say", image.0, filters.0);
+    same(name, dense(name, view, sizes.rank)?, &sizes.result, &why)?;
+    Ok(sizes)
 }
 
 /// A shape is what others say.
