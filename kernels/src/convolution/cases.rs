@@ -12,6 +12,7 @@ use super::residue::Residue;
 use super::shape::{Along, Shape};
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{Operand, ResultOf};
+use crate::products::outputs::NoOutputs;
 
 /// The factor of the source that epilogues of cases use.
 const BETA: f32 = -0.5;
@@ -164,7 +165,7 @@ impl<T: Operand + ResultOf<T>> Tensors<T> {
         sum
     }
 
-    fn launch<E: Epilogue<T>>(
+    fn launch<E: Epilogue<T, Outputs = NoOutputs>>(
         &self,
         case: &mut Case,
         (residue, tiled): (&Residue, &Tiled),
@@ -199,7 +200,7 @@ impl<T: Operand + ResultOf<T>> Tensors<T> {
 }
 
 /// A convolution, or its gradient of the image, by the tile of that number, or the plan's if it is 0; `after` is what the epilogue makes of a sum.
-fn convolution<T: Operand + ResultOf<T>, E: Epilogue<T>>(
+fn convolution<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
     case: &mut Case,
     is_gradient: bool,
     epilogue: E,

@@ -11,6 +11,7 @@ use super::residue::Residue;
 use super::shape::Shape;
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{Operand, ResultOf};
+use crate::products::outputs::NoOutputs;
 
 /// The factor of the source that epilogues of cases use.
 const BETA: f32 = -0.5;
@@ -27,7 +28,7 @@ fn each(shape: &Shape, mut f: impl FnMut(usize, usize, usize)) {
 }
 
 /// A convolution, or its gradient of the image; `after` is what the epilogue makes of the sum of a pixel and a channel.
-fn channels_one_by_one<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
+fn channels_one_by_one<T: Operand + ResultOf<T> + Float, E: Epilogue<T, Outputs = NoOutputs>>(
     case: &mut Case,
     is_gradient: bool,
     epilogue: E,

@@ -11,6 +11,7 @@ use crate::products::epilogue::{Data, Epilogue, Plain};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::finished::Finished;
 use crate::products::form::{block_of, swizzle_of, swizzle_of_results};
+use crate::products::outputs::NoOutputs;
 use crate::products::registers::registers_of;
 
 /// `out[pixel, filter] = Σ image[pixel under tap, channel] · filters[tap, filter, channel]` over all taps and the channels of the filter's group.
@@ -19,7 +20,7 @@ use crate::products::registers::registers_of;
 /// channels divide those of a group. Pixels outside of an image are zeros, which TMA loads write, as they do for channels beyond the last. Of a gradient of the image, `image` is that of
 /// the result, channels and filters are exchanged, and `order` takes taps backwards.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     #[fixed] form: Form<E>,
     #[im2col(form.rank, form.pixels(), swizzle_of::<T>(form.channels))] image: TensorMap<T>,
     #[block(form.filters(), form.swizzle_of_filters::<T>())] filters: TensorMap<T>,
@@ -45,6 +46,7 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         source_batch: scalar(0_i64),
         bias,
         scales: [scales; 2],
+        outputs: NoOutputs,
     };
     let sizes = [pixels, columns, channels, groups];
     let of = Implicit::new(form, (image, filters, out), sizes, (walk, order), data);
@@ -78,6 +80,7 @@ pub fn convolve_apart<T: Operand, O: ResultOf<T>>(
         source_batch: scalar(0_i64),
         bias: nothing,
         scales: [no_scales; 2],
+        outputs: NoOutputs,
     };
     let sizes = [pixels, columns, channels, groups];
     let of = Implicit::new(form, (image, filters, out), sizes, (walk, order), data);
@@ -108,7 +111,7 @@ struct Implicit<T: Operand, O, E> {
     data: Data<O>,
 }
 
-impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Implicit<T, O, E> {
+impl<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>> Implicit<T, O, E> {
     #[device]
     fn new(
         form: Form<E>,

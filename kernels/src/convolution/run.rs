@@ -22,6 +22,7 @@ use super::shape::{Shape, UNIT};
 use super::sizes::View;
 use super::ways::{Algorithm, Loaded, Way};
 use crate::products::epilogue::{Axis, Epilogue, Plain};
+use crate::products::outputs::NoOutputs;
 use crate::products::workspace::{Role, workspace};
 
 /// Tensors of a call as they are loaded and stored.
@@ -125,7 +126,7 @@ impl Way {
 
 impl Convolutions {
     /// Of an image, or the gradient of a result, of filters and of what is stored.
-    pub(super) fn run<T: Pixel, E: Epilogue<T>>(
+    pub(super) fn run<T: Pixel, E: Epilogue<T, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         way: &Way,
@@ -158,7 +159,7 @@ impl Convolutions {
     }
 
     /// Launches for channels one by one.
-    fn run_depthwise<T: Pixel, E: Epilogue<T>>(
+    fn run_depthwise<T: Pixel, E: Epilogue<T, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         (way, launches): (&Way, &[(Residue, Depthwise)]),
@@ -177,7 +178,7 @@ impl Convolutions {
     }
 
     /// Launches through im2col maps, of filters as they are loaded.
-    fn run_implicit<T: Pixel, E: Epilogue<T>>(
+    fn run_implicit<T: Pixel, E: Epilogue<T, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         (way, loaded, launches): (&Way, Loaded, &[(Residue, Tiled)]),
@@ -215,7 +216,7 @@ impl Convolutions {
     }
 
     /// One launch through im2col maps.
-    fn launch<T: Pixel, E: Epilogue<T>>(
+    fn launch<T: Pixel, E: Epilogue<T, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         (way, loaded, (residue, tiled)): (&Way, Loaded, &(Residue, Tiled)),
@@ -285,7 +286,7 @@ impl Convolutions {
     }
 
     /// One launch for channels one by one.
-    fn one_by_one<T: Pixel, E: Epilogue<T>>(
+    fn one_by_one<T: Pixel, E: Epilogue<T, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         (way, (residue, depthwise)): (&Way, &(Residue, Depthwise)),

@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use crate::products::ending::Finish;
 use crate::products::epilogue::{Epilogue, Place};
+use crate::products::outputs::NoOutputs;
 
 use super::mail::launch_number;
 use crate::collectives::arrivals::{Tag, after};
@@ -56,7 +57,9 @@ pub(super) struct AcrossRanks<E> {
     pub(super) limit: WaitLimit,
 }
 
-impl<T: Float, E: Epilogue<T>> Finish<T> for AcrossRanks<E> {
+impl<T: Float, E: Epilogue<T, Outputs = NoOutputs>> Finish<T> for AcrossRanks<E> {
+    type Outputs = NoOutputs;
+
     /// Counting takes a way to memory and back, which the loads of the mainloop take too.
     fn begun(self) -> Self {
         AcrossRanks {

@@ -11,6 +11,7 @@ use crate::attention::Attention;
 use crate::products::epilogue::{Epilogue, Plain};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::few_tiles::FewTile;
+use crate::products::outputs::NoOutputs;
 use crate::products::{Products, Result};
 use crate::wait_limit::{DEFAULT_LIMIT, nanoseconds};
 
@@ -272,7 +273,7 @@ impl<'w> Parallel<'w> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gather<T: Operand + ResultOf<T>, E: Epilogue<T>>(
+    fn gather<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
         &self,
         call: &Checked,
         ([a, b], c, options): Matrices<'_, '_, T>,
@@ -308,7 +309,7 @@ impl<'w> Parallel<'w> {
         placed.finish(self.world, &self.of_ranks, c)
     }
 
-    fn add<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: bool>(
+    fn add<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>, const TO_ALL: bool>(
         &self,
         call: &Checked,
         planned: Planned,
@@ -345,7 +346,7 @@ impl<'w> Parallel<'w> {
         placed.finish(self.world, &self.of_ranks, c)
     }
 
-    fn one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
+    fn one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T, Outputs = NoOutputs>>(
         &self,
         call: &Checked,
         (tile, ctas): (FewTile, usize),

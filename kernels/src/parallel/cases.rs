@@ -13,6 +13,7 @@ use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Stand
 use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::few_tiles::FewTile;
 use crate::products::form::{Form, Side};
+use crate::products::outputs::NoOutputs;
 
 use super::check::Kind;
 use super::chosen::{ACTIVATIONS, Chosen};
@@ -146,7 +147,12 @@ impl<T: Operand + ResultOf<T>> OfRanks<T> {
     }
 
     /// What a rank's epilogue makes of the sum in row `row` and column `column` of its C.
-    fn finished<E: Epilogue<T>>(&self, rank: usize, [row, column]: [usize; 2], sum: f64) -> f64 {
+    fn finished<E: Epilogue<T, Outputs = NoOutputs>>(
+        &self,
+        rank: usize,
+        [row, column]: [usize; 2],
+        sum: f64,
+    ) -> f64 {
         if TypeId::of::<E>() == TypeId::of::<Plain>() {
             return sum;
         }
@@ -219,7 +225,10 @@ const PAUSE: i32 = 10;
 const LIMIT: i64 = 5_000_000_000;
 
 /// Launches so often: a second time everything is overwritten.
-fn gathers<T: Operand + ResultOf<T>, E: Epilogue<T>>(case: &mut Case, epilogue: E) -> CaseResult {
+fn gathers<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
+    case: &mut Case,
+    epilogue: E,
+) -> CaseResult {
     let of = OfRanks::<T>::new(case, |_| 1, |ranks| ranks);
     let (ranks, size @ [m, n, k], tile) = (of.ranks, of.size, tile_of(case));
     let memory = Memory::<T>::new(case, Kind::Gather, tile, ranks, size)?;
@@ -268,7 +277,7 @@ fn tolerance<E: 'static>(k: usize, roundings: usize) -> Tolerance {
     }
 }
 
-fn adds<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: bool>(
+fn adds<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>, const TO_ALL: bool>(
     case: &mut Case,
     epilogue: E,
 ) -> CaseResult {
@@ -321,7 +330,7 @@ fn adds<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: bool>(
 }
 
 /// Few rows, in clusters of so many CTAs; M is that of all ranks.
-fn adds_at_once<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
+fn adds_at_once<T: Operand + ResultOf<T> + Float, E: Epilogue<T, Outputs = NoOutputs>>(
     case: &mut Case,
     epilogue: E,
 ) -> CaseResult {

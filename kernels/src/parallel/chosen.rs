@@ -3,6 +3,7 @@
 use tilekit::prelude::*;
 
 use crate::products::epilogue::{Activation, Axis, Epilogue, Named, Place};
+use crate::products::outputs::NoOutputs;
 
 /// `activation(sums + bias + source)`. The bias has N numbers, and behind them that of the activation, as [`ACTIVATIONS`] counts them. What is not to be added is a bias of zeros, or a source of one
 /// row of zeros with a pitch of 0.
@@ -20,6 +21,8 @@ pub const ACTIVATIONS: [Activation; 4] = [
 impl Named for Chosen {}
 
 impl<O: Numeric> Epilogue<O> for Chosen {
+    type Outputs = NoOutputs;
+
     #[track_caller]
     fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32> {
         let number = at.data.bias.at(at.size[1]).load();

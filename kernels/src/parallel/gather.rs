@@ -24,6 +24,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::Finished;
 use crate::products::form::{Form, Source, block_of, swizzle_of_results};
+use crate::products::outputs::NoOutputs;
 use crate::products::registers::registers_of;
 use crate::products::ring::Ring;
 
@@ -51,7 +52,7 @@ pub(super) const SEGMENT: usize = 8;
 /// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each
 /// piece.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
-pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T>>(
+pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
     #[fixed] form: Form<ManyTile, E>,
     #[block([form.tile.shape()[0], depth::<T>()], Nvmma::B128)] a: TensorMap<T>,
     #[block([PIECE_ROWS, depth::<T>()], Nvmma::B128)] a_pieces: TensorMap<T>,
@@ -191,7 +192,7 @@ impl Rows {
 
     /// Multiplies the rows of warpgroup `part` of all tiles.
     #[device]
-    fn multiply<T: Operand + ResultOf<T>, E: Epilogue<T>>(
+    fn multiply<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
         self,
         part: usize,
         ring: Ring<T>,

@@ -14,6 +14,7 @@ use crate::products::epilogue::{Epilogue, Named};
 use crate::products::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use crate::products::few_tiles::{FewTile, multiply_tile};
 use crate::products::form::Form;
+use crate::products::outputs::NoOutputs;
 
 use super::across::AcrossRanks;
 use super::added::Added;
@@ -52,7 +53,7 @@ pub(super) fn packets_of_part(tile: FewTile) -> usize {
 /// `slot_packets` apart. `launches` is one number of this rank, for all kernels of this module. A wait for other ranks ends the kernel behind `limit` nanoseconds: `late`, a word
 /// of the host, names the rank.
 #[kernel(warps = 4, cluster = form.product.tile.ctas, min_ctas_per_sm = 1, cooperative)]
-pub fn product_one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T>>(
+pub fn product_one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T, Outputs = NoOutputs>>(
     #[fixed] form: OneShotForm<E>,
     #[block(form.product.sides[0].block::<T>(INSTRUCTION_ROWS), form.product.sides[0].swizzle::<T>(INSTRUCTION_ROWS))]
     b: TensorMap<T>,

@@ -19,6 +19,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::{Finished, store_by_columns};
 use crate::products::form::{Form, Source, block_of, swizzle_of_results};
+use crate::products::outputs::NoOutputs;
 use crate::products::registers::registers_of;
 use crate::products::ring::Ring;
 
@@ -36,7 +37,11 @@ pub(super) const PIECES: usize = 8;
 /// behind them one for each warpgroup of each of these tiles. `launches` is one number of this rank. A wait for other ranks
 /// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each part of a tile, or waits until it is stored if `pause` is below 0.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
-pub fn product_scatter<T: Operand + ResultOf<T>, E: Epilogue<T>, const TO_ALL: bool>(
+pub fn product_scatter<
+    T: Operand + ResultOf<T>,
+    E: Epilogue<T, Outputs = NoOutputs>,
+    const TO_ALL: bool,
+>(
     #[fixed] form: Form<ManyTile, E>,
     #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
     a: TensorMap<T>,
@@ -154,7 +159,7 @@ impl<T: Operand + ResultOf<T>> Rows<T> {
 
     /// Multiplies the rows of warpgroup `part` of all tiles, and adds what the rank before has of them.
     #[device]
-    fn multiply<E: Epilogue<T>>(
+    fn multiply<E: Epilogue<T, Outputs = NoOutputs>>(
         self,
         part: usize,
         ring: Ring<T>,

@@ -3,7 +3,7 @@
 
 use tilekit::prelude::*;
 
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{Operand, ResultOf, depth};
 use super::form::{Form, swizzle_of_results};
 use super::persistent::{GROUPS, Persistent};
@@ -19,7 +19,7 @@ pub fn alternating<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    data: Data<O>,
+    data: DataOf<O, E>,
 ) {
     launch_dependents();
     multiply_in_turns(Persistent::new(form, (x, y, c), [m, n, k], data));

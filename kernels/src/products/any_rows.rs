@@ -6,7 +6,7 @@ use std::fmt;
 use tilekit::prelude::*;
 
 use super::ending::Ending;
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf};
 use super::form::{Form, Side, swizzle_of};
 
@@ -193,7 +193,7 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    data: Data<O, true>,
+    data: DataOf<O, E, true>,
 ) {
     launch_dependents();
     let AnyTile {
@@ -270,6 +270,6 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch,
         data: data.of_any_rows(),
     };
-    let layout = lines([rows, columns], of_c, warps);
-    ending.store_as(layout, [row, column], acc.wait_all());
+    let layout = |shape| lines(shape, of_c, warps);
+    ending.store_in_parts(layout, [row, column], acc.wait_all());
 }

@@ -8,6 +8,7 @@ use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::{Form, Side};
 use super::need::unit_of;
+use super::outputs::NoOutputs;
 
 /// Packed matrices, of which A may lie along M and B along N.
 fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
@@ -38,7 +39,7 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
     let [rows, columns] = tile.shape();
     let [a_pitch, b_pitch, pitch] = [of_a[1], of_b[1], n].map(|extent| extent as i32);
     let [m_, n_, k_] = [m, n, k].map(|extent| extent as i32);
-    let data = (1.0, 0.0, &c, pitch, 0, &bias, [&scales; 2]);
+    let data = (1.0, 0.0, &c, pitch, 0, &bias, [&scales; 2], NoOutputs);
     case.launch_programmatic(
         fixed(any_rows::<T, O, Plain>, form),
         [m.div_ceil(rows), n.div_ceil(columns), 1],

@@ -16,7 +16,7 @@ use super::dense::dense;
 use super::dispatch::{Choice, Dispatch};
 use super::division::Division;
 use super::epilogue::{Author, Epilogue, Place, Plain};
-use super::epilogue_arguments::EpilogueArguments;
+use super::epilogue_arguments::{Beside, EpilogueArguments};
 use super::error::{Result, expect};
 use super::every_other_row::every_other_row;
 use super::factor::{Operand, ResultOf};
@@ -31,6 +31,7 @@ use super::matrix::Matrix;
 use super::need::Need;
 use super::one_wave::one_wave;
 use super::options::{Options, Precision};
+use super::outputs::OutputHandles;
 use super::plan::Plan;
 use super::precise::precise;
 use super::precise_parts::precise_parts;
@@ -147,7 +148,13 @@ impl Products {
         b: &View<'_, T>,
         c: &View<'_, O>,
     ) -> Result<()> {
-        self.run(stream, [a, b], c, &Options::default(), Plain)
+        self.run(
+            stream,
+            [a, b],
+            c,
+            &Options::default(),
+            (Plain, Beside::NOTHING),
+        )
     }
 
     /// `C = activation(alpha · scales of A · scales of B · A·B + bias + beta · source)`: what the options say. Sums of i8 are exact in f32 below 2²⁴.
@@ -163,9 +170,10 @@ impl Products {
         options: &Options<'_, O>,
     ) -> Result<()> {
         if options.are_plain() {
-            return self.run(stream, [a, b], c, options, Plain);
+            return self.run(stream, [a, b], c, options, (Plain, Beside::NOTHING));
         }
-        self.run(stream, [a, b], c, options, options.epilogue())
+        let ending = (options.epilogue(), Beside::NOTHING);
+        self.run(stream, [a, b], c, options, ending)
     }
 
     /// `C` is what `epilogue` makes of the sums of products and of their [`Place`], by which it reads what the options have: it is traced as part of the
@@ -208,20 +216,11 @@ impl Products {
     where
         F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Sync + 'static,
     {
-        let activation = options.activation;
-        expect(
-            activation == super::Activation::None,
-            "options.activation",
-            || format!("{activation:?} beside an epilogue"),
-            "none: the epilogue says what happens to sums",
-        )?;
-        let Some(epilogue) = Author::new(epilogue) else {
-            let found = || "a closure that captures values".to_owned();
-            let expected = "one that captures nothing: numbers of the call are in the options";
-            return expect(false, "epilogue", found, expected);
-        };
+        check_no_activation(options)?;
+        let epilogue = capturing_nothing(Author::new(epilogue))?;
         let given = options.given(Matrix::of("c", c)?.shape);
-        self.run(stream, [a, b], c, options, epilogue.of_call(given))
+        let ending = (epilogue.of_call(given), Beside::NOTHING);
+        self.run(stream, [a, b], c, options, ending)
     }
 
     /// How [`call`](Products::call) would compute it, and why so. Nothing is compiled or launched.
@@ -239,16 +238,16 @@ impl Products {
         Ok(call.plan(&self.dispatch, options))
     }
 
-    fn run<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    pub(super) fn run<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         &self,
         stream: &Stream,
         [a, b]: [&View<'_, T>; 2],
         c: &View<'_, O>,
         options: &Options<'_, O>,
-        epilogue: E,
+        ending: (E, Beside<'_>),
     ) -> Result<()> {
         let _turn = stream.turn();
-        self.run_in_turn(stream, [a, b], c, options, epilogue)
+        self.run_in_turn(stream, [a, b], c, options, ending)
     }
 
     /// [`call`](Products::call) for what holds the [turn](Stream::turn) of the stream.
@@ -260,9 +259,10 @@ impl Products {
         options: &Options<'_, O>,
     ) -> Result<()> {
         if options.are_plain() {
-            return self.run_in_turn(stream, [a, b], c, options, Plain);
+            return self.run_in_turn(stream, [a, b], c, options, (Plain, Beside::NOTHING));
         }
-        self.run_in_turn(stream, [a, b], c, options, options.epilogue())
+        let ending = (options.epilogue(), Beside::NOTHING);
+        self.run_in_turn(stream, [a, b], c, options, ending)
     }
 
     fn run_in_turn<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
@@ -271,10 +271,11 @@ impl Products {
         [a, b]: [&View<'_, T>; 2],
         c: &View<'_, O>,
         options: &Options<'_, O>,
-        epilogue: E,
+        (epilogue, beside): (E, Beside<'_>),
     ) -> Result<()> {
         let turned = epilogue.transposed();
         let call = Call::check([a, b], c, options, turned.is_some())?;
+        let call = call.with_outputs(beside.given);
         if call.is_empty() {
             return Ok(());
         }
@@ -289,7 +290,7 @@ impl Products {
         };
         if let Some(plan) = self.in_place(&call) {
             let matrices = (x.source(), y.source(), c.source());
-            let numbers = (options, [x_scales, y_scales]);
+            let numbers = (options, [x_scales, y_scales], beside);
             return self.launch_in_place(stream, (&call, plan), matrices, numbers, epilogue);
         }
         let [(of_x, x_taken), (of_y, y_taken)] =
@@ -332,6 +333,7 @@ impl Products {
                 bias: options.bias.map_or(c.source(), |(bias, _)| bias),
                 scales: [x_scales, y_scales],
                 alpha_beta: [options.alpha, options.beta],
+                outputs: beside.outputs,
             },
         };
         self.launch(stream, &launch, epilogue)?;
@@ -362,14 +364,14 @@ impl Products {
                 let form = launch.form(tile, epilogue);
                 let compile = || fixed(dense::<T, O, E>, form).compile(&self.compiler);
                 let load = || self.load(compile()?, overlaps);
-                let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
+                let kernel = self.loaded::<ManyHandles<T, O, E::Outputs>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_many())?;
             }
             Instance::Wave(tile) => {
                 let form = launch.form(tile, epilogue);
                 let compile = || fixed(one_wave::<T, O, E>, form).compile(&self.compiler);
                 let load = || self.load(compile()?, overlaps);
-                let kernel = self.loaded::<ManyHandles<T, O>>((types, which), load)?;
+                let kernel = self.loaded::<ManyHandles<T, O, E::Outputs>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_many())?;
             }
             Instance::Few(tile) => {
@@ -377,7 +379,7 @@ impl Products {
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(few_tiles::<T, O, E>, form).compile(&self.compiler);
                 let load = || self.load(compile()?, overlaps);
-                let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
+                let kernel = self.loaded::<FewHandles<T, O, E::Outputs>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_few(tile.turned))?;
             }
             Instance::Split(tile) => {
@@ -385,7 +387,8 @@ impl Products {
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(split_k::<T, O, E>, form).compile(&self.compiler);
                 let load = || self.load(compile()?, overlaps);
-                let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
+                let kernel =
+                    self.loaded::<SplitHandles<T, O, T::Sum, E::Outputs>>((types, which), load)?;
                 launch_parts(stream, (&plan, tile, tile.turned), &kernel, launch)?;
             }
             Instance::Precise(tile) => {
@@ -393,14 +396,15 @@ impl Products {
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(precise::<T, O, E>, form).compile(&self.compiler);
                 let load = || self.load(compile()?, overlaps);
-                let kernel = self.loaded::<FewHandles<T, O>>((types, which), load)?;
+                let kernel = self.loaded::<FewHandles<T, O, E::Outputs>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_few(tile.turned))?;
             }
             Instance::PreciseParts(tile) => {
                 let form = launch.form(tile, epilogue);
                 let compile = || fixed(precise_parts::<T, O, E>, form).compile(&self.compiler);
                 let load = || self.load(compile()?, overlaps);
-                let kernel = self.loaded::<SplitHandles<T, O, T::Sum>>((types, which), load)?;
+                let kernel =
+                    self.loaded::<SplitHandles<T, O, T::Sum, E::Outputs>>((types, which), load)?;
                 let tile = (&plan, tile.exchange(), tile.turned);
                 launch_parts(stream, tile, &kernel, launch)?;
             }
@@ -410,7 +414,8 @@ impl Products {
                 let form = if tile.turned { form.turned() } else { form };
                 let compile = || fixed(cluster_tiles::<T, O, E>, form).compile(&self.compiler);
                 let load = || self.load(compile()?, overlaps);
-                let kernel = self.loaded::<ClusterHandles<T, O>>((types, which), load)?;
+                let kernel =
+                    self.loaded::<ClusterHandles<T, O, E::Outputs>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_cluster(tile.turned))?;
             }
             Instance::Persistent(tile) => {
@@ -421,7 +426,8 @@ impl Products {
                     let compile =
                         || fixed(every_other_row::<T, O, E>, form).compile(&self.compiler);
                     let load = || self.load(compile()?, overlaps);
-                    let kernel = self.loaded::<EveryOtherHandles<T, O>>((types, which), load)?;
+                    let kernel =
+                        self.loaded::<EveryOtherHandles<T, O, E::Outputs>>((types, which), load)?;
                     kernel.launch(stream, plan.grid, launch.of_every_other(tile))?;
                     return Ok(());
                 }
@@ -430,7 +436,8 @@ impl Products {
                     _ => fixed(cooperative::<T, O, E>, form).compile(&self.compiler),
                 };
                 let load = || self.load(compile()?, overlaps);
-                let kernel = self.loaded::<PersistentHandles<T, O>>((types, which), load)?;
+                let kernel =
+                    self.loaded::<PersistentHandles<T, O, E::Outputs>>((types, which), load)?;
                 kernel.launch(stream, plan.grid, launch.of_persistent(tile.turned))?;
             }
             Instance::Any(_) | Instance::Copied(_) => {
@@ -472,11 +479,30 @@ impl Products {
     }
 }
 
+/// An epilogue says itself what happens to sums.
+pub(super) fn check_no_activation<O>(options: &Options<'_, O>) -> Result<()> {
+    let activation = options.activation;
+    expect(
+        activation == super::Activation::None,
+        "options.activation",
+        || format!("{activation:?} beside an epilogue"),
+        "none: the epilogue says what happens to sums",
+    )
+}
+
+/// The epilogue of a closure, of which there is none if it captures values.
+pub(super) fn capturing_nothing<E>(epilogue: Option<E>) -> Result<E> {
+    let found = || "a closure that captures values".to_owned();
+    let expected = "one that captures nothing: numbers of the call are in the options";
+    expect(epilogue.is_some(), "epilogue", found, expected)?;
+    Ok(epilogue.expect("it captures nothing"))
+}
+
 /// Launches a kernel whose programs share the steps along K through memory.
-fn launch_parts<T: Operand, O: ResultOf<T>>(
+fn launch_parts<T: Operand, O: ResultOf<T>, X: OutputHandles>(
     stream: &Stream,
     (plan, tile, is_turned): (&Plan, SplitTile, bool),
-    kernel: &LoadedKernel<SplitHandles<T, O, T::Sum>>,
+    kernel: &LoadedKernel<SplitHandles<T, O, T::Sum, X>>,
     launch: &Launch<'_, T, O>,
 ) -> Result<()> {
     let divided = Division::of(plan.instance, &launch.need);

@@ -10,7 +10,7 @@ use super::call::Products;
 use super::check::{Call, LooseCall, View};
 use super::copied_tiles::{CopiedTile, copied_tiles};
 use super::epilogue::Epilogue;
-use super::epilogue_arguments::EpilogueArguments;
+use super::epilogue_arguments::{Beside, EpilogueArguments};
 use super::error::Result;
 use super::factor::{Operand, ResultOf};
 use super::form::Form;
@@ -32,7 +32,7 @@ fn data_of<'a, O: DeviceElement>(
     c: &'a Buffer<O>,
     loose: &LooseCall,
     options: &Options<'a, O>,
-    scales: [&'a Buffer<f32>; 2],
+    (scales, beside): ([&'a Buffer<f32>; 2], Beside<'a>),
 ) -> EpilogueArguments<'a, O> {
     let (source, place) = match (options.source, loose.source) {
         (Some(view), Some(place)) => (view.source(), place),
@@ -43,11 +43,15 @@ fn data_of<'a, O: DeviceElement>(
         bias: options.bias.map_or(c, |(bias, _)| bias),
         scales,
         alpha_beta: [options.alpha, options.beta],
+        outputs: beside.outputs,
     }
 }
 
 /// The operands of a call and its result, where they are.
 type Matrices<'m, T, O> = (&'m Buffer<T>, &'m Buffer<T>, &'m Buffer<O>);
+
+/// What its epilogue reads and stores: the options, scales of X and Y, and what is beside the result.
+type Numbers<'n, O> = (&'n Options<'n, O>, [&'n Buffer<f32>; 2], Beside<'n>);
 
 impl Products {
     /// The plan of a call, if that is by a kernel that takes rows that begin anywhere.
@@ -64,7 +68,7 @@ impl Products {
         stream: &Stream,
         (call, plan): (&Call, Plan),
         matrices: Matrices<'_, T, O>,
-        numbers: (&Options<'_, O>, [&Buffer<f32>; 2]),
+        numbers: Numbers<'_, O>,
         epilogue: E,
     ) -> Result<()> {
         match plan.instance {
@@ -83,7 +87,7 @@ impl Products {
         stream: &Stream,
         (call, plan, tile): (&Call, Plan, CopiedTile),
         (x, y, c): Matrices<'_, T, O>,
-        (options, scales): (&Options<'_, O>, [&Buffer<f32>; 2]),
+        (options, scales, beside): Numbers<'_, O>,
         epilogue: E,
     ) -> Result<()> {
         let loose = call.loose.expect("what it is planned for");
@@ -93,8 +97,8 @@ impl Products {
         let which = Which::Product(form.of(plan.instance), epilogue.name(), true);
         let compile = || fixed(copied_tiles::<T, O, E>, form).compile(self.compiler());
         let load = || compile()?.load(self.device())?.programmatic();
-        let kernel = self.loaded::<CopiedHandles<T, O>>((types, which), load)?;
-        let data = data_of(c, &loose, options, scales);
+        let kernel = self.loaded::<CopiedHandles<T, O, E::Outputs>>((types, which), load)?;
+        let data = data_of(c, &loose, options, (scales, beside));
         let [m, n, k] = call.size.map(|extent| extent as i32);
         let pitch = |place: Matrix| place.strides[0] as i32;
         let [of_x, of_y] = [(x, of_x), (y, of_y)].map(|(own, of)| (begun(own, of), pitch(of)));
@@ -128,7 +132,7 @@ impl Products {
         stream: &Stream,
         (call, plan, tile): (&Call, Plan, AnyTile),
         (x, y, c): Matrices<'_, T, O>,
-        (options, scales): (&Options<'_, O>, [&Buffer<f32>; 2]),
+        (options, scales, beside): Numbers<'_, O>,
         epilogue: E,
     ) -> Result<()> {
         let loose = call.loose.expect("what it is planned for");
@@ -143,8 +147,8 @@ impl Products {
         let which = Which::Product(form.of(plan.instance), epilogue.name(), true);
         let compile = || fixed(any_rows::<T, O, E>, form).compile(self.compiler());
         let load = || compile()?.load(self.device())?.programmatic();
-        let kernel = self.loaded::<AnyHandles<T, O>>((types, which), load)?;
-        let data = data_of(c, &loose, options, scales);
+        let kernel = self.loaded::<AnyHandles<T, O, E::Outputs>>((types, which), load)?;
+        let data = data_of(c, &loose, options, (scales, beside));
         let [m, n, k] = call.size.map(|extent| extent as i32);
         let pitch = |place: Matrix| place.strides[0] as i32;
         let step = |place: Matrix| place.step_of_batch() as i64;

@@ -17,6 +17,7 @@ use super::kept_kernels::Which;
 use super::matrix::Matrix;
 use super::need::Need;
 use super::options::{Options, Precision};
+use super::outputs::NoOutputs;
 use super::overlap::{check_apart, check_numbers_apart};
 use super::workspace::{Role, workspace};
 use crate::handles::handles;
@@ -124,6 +125,7 @@ impl Call {
             loose: None,
             ends_early: false,
             all_rows: false,
+            by_rows: false,
         }
     }
 }
@@ -205,7 +207,7 @@ impl Products {
         self.run_grouped(stream, views, (offsets, options), &call, epilogue)
     }
 
-    fn run_grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+    fn run_grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         ([a, b], c): ([&View<'_, T>; 2], &View<'_, O>),

@@ -8,6 +8,7 @@ use super::factor::{FETCHED, Operand, ResultOf, unit};
 use super::form::Side;
 use super::need::Need;
 use super::options::Precision;
+use super::outputs::NoOutputs;
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]
@@ -64,6 +65,7 @@ pub(super) type CaseData<'c, O> = (
     i64,
     &'c Input<O>,
     [&'c Input<f32>; 2],
+    NoOutputs,
 );
 
 impl<T: Operand, O: ResultOf<T>> Product<T, O> {
@@ -131,6 +133,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
             loose: None,
             ends_early: false,
             all_rows: false,
+            by_rows: false,
         }
     }
 
@@ -138,7 +141,9 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
     pub(super) fn data(&self, (pitch, of_batch): (i32, i64)) -> CaseData<'_, O> {
         let scales = self.scales.each_ref();
         let (source, bias) = (&self.source, &self.bias);
-        (ALPHA, BETA, source, pitch, of_batch, bias, scales)
+        (
+            ALPHA, BETA, source, pitch, of_batch, bias, scales, NoOutputs,
+        )
     }
 
     /// The product as a library takes it, where it is one.

@@ -20,6 +20,7 @@ use super::instances::{INSTANCES, Instance};
 use super::numbers::PLANNED;
 use super::one_wave::one_wave;
 use super::options::Precision;
+use super::outputs::NoOutputs;
 use super::plan::Plan;
 use super::precise::precise;
 use super::precise_parts::precise_parts;
@@ -40,7 +41,7 @@ const NORM: f64 = 1e-6;
 
 /// Runs products by the instance that the case names, or by the model's plan ([`PLANNED`]); when it is timed, so many of the plans
 /// that the model says are fastest stand beside it. `after` is what the epilogue makes of a sum, by product, row and column.
-pub(super) fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+pub(super) fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     case: &mut Case,
     lies: Lies,
     epilogue: E,
@@ -51,7 +52,7 @@ pub(super) fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
 
 impl<T: Operand, O: ResultOf<T>> Product<T, O> {
     /// [`product`] of these tensors.
-    pub(super) fn compute_planned<E: Epilogue<O>>(
+    pub(super) fn compute_planned<E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         case: &mut Case,
         epilogue: E,
@@ -72,7 +73,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
     }
 
     /// Runs by `plan`, beside cuBLAS and these plans, and compares.
-    pub(super) fn compute<E: Epilogue<O>>(
+    pub(super) fn compute<E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         case: &mut Case,
         (plan, beside): (&Plan, &[Plan]),
@@ -133,7 +134,7 @@ impl<T: Operand, O: ResultOf<T>> Product<T, O> {
         }
     }
 
-    fn run<E: Epilogue<O>>(
+    fn run<E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         case: &mut Case,
         (plan, role): (&Plan, Role),

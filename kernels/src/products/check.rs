@@ -16,6 +16,7 @@ use super::instances::Instance;
 use super::matrix::Matrix;
 use super::need::{Loose, Need};
 use super::options::{Options, Precision};
+use super::outputs::GivenOutputs;
 use super::overlap::{check_apart, check_numbers_apart, check_source_apart};
 
 pub(super) type View<'a, T> = TensorView<'a, T>;
@@ -120,6 +121,8 @@ pub(super) struct Call {
     pub(super) loose: Option<LooseCall>,
     /// No tile is of every other row of the result.
     all_rows: bool,
+    /// Rows of a tile are rows of the result.
+    by_rows: bool,
     element_bytes: [usize; 2],
     precision: Precision,
 }
@@ -250,9 +253,19 @@ impl Call {
             is_transposed,
             loose,
             all_rows,
+            by_rows: false,
             element_bytes,
             precision: options.precision,
         })
+    }
+
+    /// The same of an epilogue that stores more than the result.
+    pub(super) fn with_outputs(self, given: GivenOutputs) -> Call {
+        Call {
+            all_rows: self.all_rows || given.are_reduced(),
+            by_rows: given.have_pairs(),
+            ..self
+        }
     }
 
     /// Whether there is nothing to compute.
@@ -272,6 +285,7 @@ impl Call {
             loose: self.loose.map(|loose| self.loose_need(loose)),
             ends_early: self.result_ends_early(),
             all_rows: self.all_rows,
+            by_rows: self.by_rows,
         }
     }
 

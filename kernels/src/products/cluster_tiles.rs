@@ -7,7 +7,7 @@ use std::fmt;
 use tilekit::prelude::*;
 
 use super::ending::{Ending, adders, part_of_tile};
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, STAGE_BYTES, SWIZZLED_ROWS, depth, unit};
 use super::form::{Form, inside, steps_of_tile};
 use super::registers::{columns_of_instruction, registers_of};
@@ -190,7 +190,7 @@ pub fn cluster_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    data: Data<O>,
+    data: DataOf<O, E>,
 ) {
     launch_dependents();
     let tile = form.tile;

@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 
 use super::any_rows::Lines;
 use super::ending::Ending;
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth};
 use super::few_tiles::FewTile;
 use super::form::Form;
@@ -89,7 +89,7 @@ pub fn copied_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    data: Data<O, true>,
+    data: DataOf<O, E, true>,
 ) {
     launch_dependents();
     let (CopiedTile { tile, units }, copiers) = (form.tile, form.tile.copiers());

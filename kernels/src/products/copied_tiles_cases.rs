@@ -8,6 +8,7 @@ use super::epilogue::Plain;
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf};
 use super::form::Form;
 use super::need::unit_of;
+use super::outputs::NoOutputs;
 
 /// Packed matrices; of a turned tile, X is B.
 fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
@@ -25,7 +26,7 @@ fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
         (&a, &b, m, n)
     };
     let [rows_, columns_, k_, stride] = [of_x, of_y, k, n].map(|extent| extent as i32);
-    let data = (1.0, 0.0, &c, stride, 0, &bias, [&scales; 2]);
+    let data = (1.0, 0.0, &c, stride, 0, &bias, [&scales; 2], NoOutputs);
     case.launch_programmatic(
         fixed(copied_tiles::<T, O, Plain>, Form::new(tile, Plain)),
         [

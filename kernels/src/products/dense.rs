@@ -6,7 +6,7 @@ use std::{fmt, ops};
 
 use tilekit::prelude::*;
 
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of_results};
@@ -150,7 +150,7 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     form: Form<ManyTile, E>,
     maps: (TensorMap<T>, TensorMap<T>, TensorMap<O>),
     size: [Scalar<i32>; 4],
-    data: Option<Data<O>>,
+    data: Option<DataOf<O, E>>,
 ) {
     let [m, n, k, batches] = size;
     let (a, b, c) = maps;
@@ -259,7 +259,7 @@ pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     n: i32,
     k: i32,
     batches: i32,
-    data: Data<O>,
+    data: DataOf<O, E>,
 ) {
     launch_dependents();
     multiply_tiles(form, (a, b, c), [m, n, k, batches], Some(data));

@@ -5,6 +5,7 @@ use tilekit::prelude::*;
 
 use super::epilogue::{Data, Epilogue, Place};
 use super::factor::INSTRUCTION_ROWS;
+use super::outputs::OutputHandles;
 
 /// Columns of one register pair of an accumulator over its four lanes, which are not divided.
 const INSTRUCTION_COLUMNS: usize = 8;
@@ -138,15 +139,23 @@ pub(super) fn part_of_tile(tiles: usize) -> Scalar<i32> {
 
 /// What becomes of the sums of a tile: an epilogue, or what precedes one.
 pub(crate) trait Finish<O: Numeric>: Copy {
+    /// What it stores beside the results.
+    type Outputs: OutputHandles;
+
     /// What it does beside the mainloop, in the partition of the consumers.
     #[must_use]
     fn begun(self) -> Self;
 
     /// The results.
-    fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32>;
+    fn finish(self, sums: Tensor<f32>, at: Place<O, Self::Outputs>) -> Tensor<f32>;
 
     /// Sums are stored as they are.
     fn is_plain(&self) -> bool;
+
+    /// Columns that it finishes at a time, at most.
+    fn columns(&self) -> usize {
+        usize::MAX
+    }
 
     /// Elements of a row of the result that a thread gets at a time, at most.
     fn run(&self) -> usize {
@@ -155,23 +164,29 @@ pub(crate) trait Finish<O: Numeric>: Copy {
 }
 
 impl<O: Numeric, E: Epilogue<O>> Finish<O> for E {
+    type Outputs = E::Outputs;
+
     fn begun(self) -> Self {
         self
     }
 
     #[track_caller]
-    fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32> {
+    fn finish(self, sums: Tensor<f32>, at: Place<O, E::Outputs>) -> Tensor<f32> {
         Epilogue::finish(self, sums, at)
     }
 
     fn is_plain(&self) -> bool {
         Epilogue::is_plain(self)
     }
+
+    fn columns(&self) -> usize {
+        Epilogue::columns(self)
+    }
 }
 
 /// Where the sums of a tile go. Rows and columns are those of the tile.
 #[derive(Clone, Copy)]
-pub(crate) struct Ending<O, E> {
+pub(crate) struct Ending<O: Numeric, E: Finish<O>> {
     pub(crate) epilogue: E,
     /// Columns of the tile, and CTAs that share it.
     pub(crate) columns: usize,
@@ -184,7 +199,7 @@ pub(crate) struct Ending<O, E> {
     pub(crate) batch_stride: Scalar<i64>,
     pub(crate) size: [Scalar<i32>; 2],
     pub(crate) batch: Scalar<i32>,
-    pub(crate) data: Data<O>,
+    pub(crate) data: Data<O, E::Outputs>,
 }
 
 impl<O: Numeric, E: Finish<O>> Ending<O, E> {
@@ -239,8 +254,8 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
                 self.write(self.finish(sum, at), at);
             }
         } else {
-            let layout = along(axis, [INSTRUCTION_ROWS, width], self.run(width));
-            self.store_as(layout, [row, column], sums);
+            let layout = |shape: [usize; 2]| along(axis, shape, self.run(shape[1]));
+            self.store_in_parts(layout, [row, column], sums);
         }
     }
 
@@ -256,14 +271,29 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
         }
     }
 
-    /// Stores the results of sums that begin at `row` and `column` by threads that have those which `layout` says.
-    #[device]
-    pub(super) fn store_as<S: Numeric>(
+    /// Stores the results of sums that begin at `row` and `column`, as many columns at a time as the epilogue finishes, by threads that have those which `layout` says.
+    #[track_caller]
+    pub(super) fn store_in_parts<S: Numeric>(
         self,
-        layout: Blocked,
-        place: [Scalar<i32>; 2],
+        layout: impl Fn([usize; 2]) -> Blocked,
+        [row, column]: [Scalar<i32>; 2],
         sums: Tensor<S>,
     ) {
+        let [rows, columns] = extents(&sums.shape());
+        let width = self.epilogue.columns();
+        if columns <= width {
+            return self.store_as(layout([rows, columns]), [row, column], sums);
+        }
+        for first in (0..columns).step_by(width) {
+            let range = first..(first + width).min(columns);
+            let (layout, part) = (layout([rows, range.len()]), sums.slice(1, range));
+            self.store_as(layout, [row, column + first], part);
+        }
+    }
+
+    /// Stores the results of sums that begin at `row` and `column` by threads that have those which `layout` says.
+    #[device]
+    fn store_as<S: Numeric>(self, layout: Blocked, place: [Scalar<i32>; 2], sums: Tensor<S>) {
         let shape = extents(&sums.shape());
         if self.epilogue.is_plain() {
             let results = sums.cast::<O>().convert_layout(layout);
@@ -284,7 +314,7 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
 
     /// Where elements of a part of the tile stand in the result.
     #[track_caller]
-    fn place(self, layout: Layout, place: [Scalar<i32>; 2], width: usize) -> Place<O> {
+    fn place(self, layout: Layout, place: [Scalar<i32>; 2], width: usize) -> Place<O, E::Outputs> {
         self.place_of([INSTRUCTION_ROWS, width], layout, place)
     }
 
@@ -294,7 +324,7 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
         [rows, columns]: [usize; 2],
         layout: Layout,
         [row, column]: [Scalar<i32>; 2],
-    ) -> Place<O> {
+    ) -> Place<O, E::Outputs> {
         let i = rows_of(layout.clone(), row, rows);
         let j = columns_of(layout, column, columns);
         let [m, n] = self.size;
@@ -310,11 +340,12 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
             size,
             data: self.data,
             given: None,
+            stored: None,
         }
     }
 
     #[track_caller]
-    fn finish<S: Numeric>(self, sums: Tensor<S>, at: Place<O>) -> Tensor<O> {
+    fn finish<S: Numeric>(self, sums: Tensor<S>, at: Place<O, E::Outputs>) -> Tensor<O> {
         if self.epilogue.is_plain() {
             return sums.cast::<O>();
         }
@@ -325,7 +356,7 @@ impl<O: Numeric, E: Finish<O>> Ending<O, E> {
     }
 
     #[device]
-    fn write(self, results: Tensor<O>, at: Place<O>) {
+    fn write(self, results: Tensor<O>, at: Place<O, E::Outputs>) {
         let inside = (at.row < at.size[0]) & (at.column < at.size[1]);
         let out = if self.is_batched {
             self.out + self.batch.cast::<i64>() * self.batch_stride

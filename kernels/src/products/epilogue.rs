@@ -7,10 +7,11 @@ use tilekit::prelude::*;
 
 use super::factor::{UNIT_BYTES, unit};
 use super::given::Given;
+use super::outputs::{GivenOutputs, NoOutputs, OutputHandles};
 
 /// The numbers of a call that an epilogue may use, which kernels take as a parameter. Rows of the source begin where tensor maps want them, or `ANYWHERE`.
 #[derive(Clone, Copy, Aggregate, KernelParam)]
-pub struct Data<O, const ANYWHERE: bool = false> {
+pub struct Data<O, X = NoOutputs, const ANYWHERE: bool = false> {
     /// The factor of products.
     pub alpha: Scalar<f32>,
     /// The factor of the source.
@@ -27,11 +28,17 @@ pub struct Data<O, const ANYWHERE: bool = false> {
     pub(crate) bias: Ptr<O>,
     /// Of A and of B.
     pub(crate) scales: [Ptr<f32>; 2],
+    /// What the epilogue stores beside the result.
+    pub(crate) outputs: X,
 }
 
-impl<O> Data<O, true> {
+/// What kernels take for an epilogue of this type.
+pub(crate) type DataOf<O, E, const ANYWHERE: bool = false> =
+    Data<O, <E as Epilogue<O>>::Outputs, ANYWHERE>;
+
+impl<O, X> Data<O, X, true> {
     /// The same as epilogues take it.
-    pub(crate) fn of_any_rows(self) -> Data<O> {
+    pub(crate) fn of_any_rows(self) -> Data<O, X> {
         let Data {
             alpha,
             beta,
@@ -40,6 +47,7 @@ impl<O> Data<O, true> {
             source_batch,
             bias,
             scales,
+            outputs,
         } = self;
         Data {
             alpha,
@@ -49,6 +57,7 @@ impl<O> Data<O, true> {
             source_batch,
             bias,
             scales,
+            outputs,
         }
     }
 }
@@ -69,13 +78,14 @@ impl<O: Numeric> Data<O> {
             bias,
             // There are none, and no epilogue reads them.
             scales: [bias.cast::<f32>(); 2],
+            outputs: NoOutputs,
         }
     }
 }
 
 /// Where sums stand in the result, and the numbers of the call. Rows and columns are tensors that broadcast against the sums.
 #[derive(Clone, Copy, Aggregate)]
-pub struct Place<O> {
+pub struct Place<O, X = NoOutputs> {
     /// The row of the result.
     pub row: Tensor<i32>,
     /// The column of the result.
@@ -85,12 +95,14 @@ pub struct Place<O> {
     /// Rows and columns of the result. Sums beyond them are not stored, and are of any value: an epilogue that reduces them leaves them out.
     pub size: [Scalar<i32>; 2],
     /// What the call was given.
-    pub data: Data<O>,
+    pub data: Data<O, X>,
     /// Which of its numbers the call has; none for the epilogues of this crate, whose fields say it.
     pub(crate) given: Option<Given>,
+    /// Which of its outputs the call has.
+    pub(crate) stored: Option<GivenOutputs>,
 }
 
-impl<O: Numeric> Place<O> {
+impl<O: Numeric, X: OutputHandles> Place<O, X> {
     /// The source of the call, which has one where `beta` is not 0.
     #[device]
     pub fn source(self) -> Tensor<f32> {
@@ -186,14 +198,23 @@ pub trait Named: Copy + Send + Sync + 'static {
 
 /// What happens to sums before they are rounded to `O` and stored: [`Plain`], [`Standard`], or a closure of the author's in [`Author`].
 pub trait Epilogue<O: Numeric>: Named {
+    /// What it stores beside the results: [`NoOutputs`], or [`OutputPtrs`](super::outputs::OutputPtrs).
+    type Outputs: OutputHandles;
+
     /// The results.
     #[track_caller]
-    fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32>;
+    fn finish(self, sums: Tensor<f32>, at: Place<O, Self::Outputs>) -> Tensor<f32>;
 
     /// Sums are stored as they are.
     #[doc(hidden)]
     fn is_plain(&self) -> bool {
         false
+    }
+
+    /// Columns that it finishes at a time, at most: what it computes takes registers beside the sums, and what it reduces over warps shared memory.
+    #[doc(hidden)]
+    fn columns(&self) -> usize {
+        usize::MAX
     }
 
     /// The same for the transpose of the result, if that is known.
@@ -210,6 +231,8 @@ pub struct Plain;
 impl Named for Plain {}
 
 impl<O: Numeric> Epilogue<O> for Plain {
+    type Outputs = NoOutputs;
+
     fn finish(self, sums: Tensor<f32>, _: Place<O>) -> Tensor<f32> {
         sums
     }
@@ -254,10 +277,16 @@ impl<F: Copy + Send + Sync + 'static> Named for Author<F> {
 impl<O: Numeric, F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Sync + 'static>
     Epilogue<O> for Author<F>
 {
+    type Outputs = NoOutputs;
+
     #[track_caller]
     fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32> {
         let given = self.given;
         (self.function)(sums, Place { given, ..at })
+    }
+
+    fn columns(&self) -> usize {
+        64
     }
 }
 
@@ -346,6 +375,8 @@ impl fmt::Display for Standard {
 }
 
 impl<O: Numeric> Epilogue<O> for Standard {
+    type Outputs = NoOutputs;
+
     #[track_caller]
     fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32> {
         let axes = [Axis::Rows, Axis::Columns].into_iter().zip(self.scales);

@@ -6,6 +6,7 @@ use tilekit::{Argument, Buffer, Packing};
 use super::check::View;
 use super::epilogue::Data;
 use super::matrix::Matrix;
+use super::outputs::{GivenOutputs, NoOutputs, OutputHandles};
 
 /// The source in rows, the bias, the scales of A and B, and `alpha` and `beta`. What a call does not have is any buffer, which nothing reads.
 pub(super) struct EpilogueArguments<'a, O> {
@@ -13,9 +14,44 @@ pub(super) struct EpilogueArguments<'a, O> {
     pub(super) bias: &'a Buffer<O>,
     pub(super) scales: [&'a Buffer<f32>; 2],
     pub(super) alpha_beta: [f32; 2],
+    /// What the epilogue stores beside the result, packed as its type of handles.
+    pub(super) outputs: &'a dyn PackOutputs,
 }
 
-impl<O: DeviceElement, const ANYWHERE: bool> Argument<Data<O, ANYWHERE>>
+/// What a call stores beside the result, and where.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    pub(super) given: GivenOutputs,
+    pub(super) outputs: &'a dyn PackOutputs,
+}
+
+impl Beside<'_> {
+    pub(super) const NOTHING: Beside<'static> = Beside {
+        given: GivenOutputs::NONE,
+        outputs: &NoOutputs,
+    };
+}
+
+/// Packs the arguments of what an epilogue stores beside the result.
+pub(super) trait PackOutputs {
+    fn pack(&self, packing: &mut Packing<'_>) -> tilekit::Result<()>;
+}
+
+/// Of an epilogue that stores the result alone.
+impl PackOutputs for NoOutputs {
+    fn pack(&self, _: &mut Packing<'_>) -> tilekit::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a case passes.
+impl Argument<NoOutputs> for NoOutputs {
+    fn pack(&self, _: &mut Packing<'_>) -> tilekit::Result<()> {
+        Ok(())
+    }
+}
+
+impl<O: DeviceElement, X: OutputHandles, const ANYWHERE: bool> Argument<Data<O, X, ANYWHERE>>
     for &EpilogueArguments<'_, O>
 {
     fn pack(&self, packing: &mut Packing<'_>) -> tilekit::Result<()> {
@@ -28,7 +64,9 @@ impl<O: DeviceElement, const ANYWHERE: bool> Argument<Data<O, ANYWHERE>>
             place.step_of_batch() as i64,
             self.bias,
             self.scales,
+            NoOutputs,
         );
-        Argument::<Data<O, ANYWHERE>>::pack(&fields, packing)
+        Argument::<Data<O, NoOutputs, ANYWHERE>>::pack(&fields, packing)?;
+        self.outputs.pack(packing)
     }
 }

@@ -8,7 +8,7 @@ use tilekit::target::SM_90A;
 
 use super::alternating::multiply_in_turns;
 use super::cooperative::multiply_cooperatively;
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{Operand, ResultOf, UNIT_BYTES, depth};
 use super::form::{Form, swizzle_of_results};
 use super::need::Need;
@@ -35,7 +35,7 @@ pub fn every_other_row<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    data: Data<O>,
+    data: DataOf<O, E>,
 ) {
     launch_dependents();
     let product = Persistent::new(form, (x, y, c), [m, n, k], data).with_first(first);

@@ -5,7 +5,7 @@ use std::fmt;
 use tilekit::prelude::*;
 
 use super::ending::{Ending, Finish};
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, unit};
 use super::form::{Form, Side, Source, steps_of_tile};
 use super::ring::{Ring, overlapped};
@@ -91,7 +91,7 @@ pub fn few_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    data: Data<O>,
+    data: DataOf<O, E>,
 ) {
     let FewTile {
         ctas,

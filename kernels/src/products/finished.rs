@@ -5,10 +5,11 @@ use std::ops::Range;
 use tilekit::prelude::*;
 
 use super::epilogue::{Data, Epilogue, Place};
+use super::outputs::{NoOutputs, OutputHandles};
 
 /// Where a warpgroup's sums stand in the result, and the numbers of the call.
 #[derive(Clone, Copy)]
-pub(crate) struct Finished<O> {
+pub(crate) struct Finished<O, X = NoOutputs> {
     /// Its first row and column there.
     pub(crate) first: [Scalar<i32>; 2],
     /// Which product of a batch.
@@ -19,7 +20,7 @@ pub(crate) struct Finished<O> {
     pub(crate) rows_apart: usize,
     /// Rows of the sums are columns of the result, and so of the buffer.
     pub(crate) turned: bool,
-    pub(crate) data: Data<O>,
+    pub(crate) data: Data<O, X>,
 }
 
 /// Columns that an epilogue finishes at a time: what it reads for all of a tile does not fit the registers beside the sums. Of 152, which none of these divides, 24 are left at the end.
@@ -57,12 +58,12 @@ fn store_in_parts<S: Numeric, O: Numeric>(
     }
 }
 
-impl<O: Numeric> Finished<O> {
+impl<O: Numeric, X: OutputHandles> Finished<O, X> {
     /// Stores what the epilogue makes of the sums.
     #[track_caller]
     pub(crate) fn store<S: Numeric>(
         self,
-        epilogue: impl Epilogue<O>,
+        epilogue: impl Epilogue<O, Outputs = X>,
         sums: Tensor<S>,
         buffer: Smem<O>,
     ) {
@@ -74,7 +75,7 @@ impl<O: Numeric> Finished<O> {
         if epilogue.is_plain() {
             return buffer.store(sums.cast::<O>());
         }
-        let width = width_of(sums.shape()[1] as usize);
+        let width = width_of(sums.shape()[1] as usize).min(epilogue.columns());
         self.finish(epilogue, sums, buffer, width);
     }
 
@@ -82,7 +83,7 @@ impl<O: Numeric> Finished<O> {
     #[track_caller]
     pub(crate) fn store_part<S: Numeric>(
         self,
-        epilogue: impl Epilogue<O>,
+        epilogue: impl Epilogue<O, Outputs = X>,
         sums: Tensor<S>,
         buffer: Smem<O>,
     ) {
@@ -101,7 +102,7 @@ impl<O: Numeric> Finished<O> {
     #[track_caller]
     fn finish<S: Numeric>(
         self,
-        epilogue: impl Epilogue<O>,
+        epilogue: impl Epilogue<O, Outputs = X>,
         sums: Tensor<S>,
         buffer: Smem<O>,
         width: usize,
@@ -115,7 +116,7 @@ impl<O: Numeric> Finished<O> {
     #[track_caller]
     pub(crate) fn columns(
         self,
-        epilogue: impl Epilogue<O>,
+        epilogue: impl Epilogue<O, Outputs = X>,
         part: Tensor<f32>,
         first: usize,
     ) -> Tensor<f32> {
@@ -126,7 +127,7 @@ impl<O: Numeric> Finished<O> {
 
     /// Where the sums of columns from `first` on stand.
     #[track_caller]
-    fn place(self, layout: Layout, first: usize, [rows, width]: [usize; 2]) -> Place<O> {
+    fn place(self, layout: Layout, first: usize, [rows, width]: [usize; 2]) -> Place<O, X> {
         let [of_rows, of_columns] = if self.turned {
             [self.first[1], self.first[0]]
         } else {
@@ -153,6 +154,7 @@ impl<O: Numeric> Finished<O> {
             size: self.size,
             data: self.data,
             given: None,
+            stored: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of_results};
 use super::instances::Instance;
 use super::need::Need;
+use super::outputs::NoOutputs;
 use super::plan::{MULTIPROCESSORS, Plan};
 use super::registers::registers_of;
 use super::ring::Ring;
@@ -118,7 +119,7 @@ impl<O: Numeric> RowsOfGroup<O> {
 /// and rows of C begin every `pitch` elements at `out`, which is `c`. Scales of B and the bias of a group begin `b_scales_of_group` and `bias_of_group` numbers after those of the group
 /// before.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     #[fixed] form: Form<ManyTile, E>,
     #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
     a: TensorMap<T>,
@@ -181,6 +182,7 @@ pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
                 source_batch: scalar(0_i64),
                 bias: bias + group * bias_of_group,
                 scales: [a_scales, b_scales + group * b_scales_of_group],
+                outputs: NoOutputs,
             };
             let of_group = RowsOfGroup {
                 c,

@@ -12,6 +12,7 @@ use super::form::{Form, Side};
 use super::grouped::{grouped, plan, tiles};
 use super::need::Need;
 use super::options::Precision;
+use super::outputs::NoOutputs;
 
 /// The factors of epilogues.
 const ALPHA: f32 = 0.75;
@@ -69,7 +70,11 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
         self.offsets[self.size[0]]
     }
 
-    fn launch<E: Epilogue<O>>(&self, case: &mut Case, epilogue: E) -> CaseResult {
+    fn launch<E: Epilogue<O, Outputs = NoOutputs>>(
+        &self,
+        case: &mut Case,
+        epilogue: E,
+    ) -> CaseResult {
         let ([groups, n, k], m) = (self.size, self.rows());
         let need = Need {
             size: [m, n, k],
@@ -80,6 +85,7 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
             loose: None,
             ends_early: false,
             all_rows: false,
+            by_rows: false,
         };
         let (planned, programs) = plan(m, groups, &need);
         let tile = match case.size("tile") {
@@ -149,7 +155,7 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
 }
 
 /// Runs products of groups by the tile of that number, or by the model's plan if it is 0; `after` is what the epilogue makes of a sum, by group, row and column.
-fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
+fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     case: &mut Case,
     epilogue: E,
     after: impl Fn(&Grouped<T, O>, [usize; 3], f64) -> f64,

@@ -163,6 +163,18 @@ impl Instance {
         }
     }
 
+    /// Whether rows of its tiles are columns of the result.
+    fn turned(self) -> bool {
+        match self {
+            Instance::Many(_) | Instance::Wave(_) | Instance::Any(_) => false,
+            Instance::Few(tile) | Instance::Copied(CopiedTile { tile, .. }) => tile.turned,
+            Instance::Split(tile) => tile.turned,
+            Instance::Cluster(tile) => tile.turned,
+            Instance::Precise(tile) | Instance::PreciseParts(tile) => tile.turned,
+            Instance::Persistent(tile) => tile.turned,
+        }
+    }
+
     /// Whether results leave through shared memory by TMA.
     pub(super) fn stores_by_tma(self) -> bool {
         matches!(
@@ -184,7 +196,7 @@ impl Instance {
             lie_so && (ctas == 1 || are_shared)
         };
         let is_precise = matches!(self, Instance::Precise(_) | Instance::PreciseParts(_));
-        if is_precise != (need.precision == Precision::Tf32x3) {
+        if is_precise != (need.precision == Precision::Tf32x3) || (need.by_rows && self.turned()) {
             return None;
         }
         match self {

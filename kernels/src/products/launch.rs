@@ -15,60 +15,60 @@ use super::persistent_tile::PersistentTile;
 use crate::handles::handles;
 
 /// The parameters of `dense`.
-pub(super) type ManyHandles<T, O> = handles! {
+pub(super) type ManyHandles<T, O, X> = handles! {
     a b: TensorMap<T>,
     c: TensorMap<O>,
     m n k batches: Scalar<i32>,
-    data: Data<O>,
+    data: Data<O, X>,
 };
 
 /// The parameters of `few_tiles`.
-pub(super) type FewHandles<T, O> = handles! {
+pub(super) type FewHandles<T, O, X> = handles! {
     x y: TensorMap<T>,
     out: Ptr<O>,
     stride: Scalar<i32>,
     batch_stride: Scalar<i64>,
     m n k: Scalar<i32>,
-    data: Data<O>,
+    data: Data<O, X>,
 };
 
 /// The parameters of `split_k`, whose sums are of type `S`.
-pub(super) type SplitHandles<T, O, S> = handles! {
+pub(super) type SplitHandles<T, O, S, X> = handles! {
     a b: TensorMap<T>,
     out: Ptr<O>,
     stride: Scalar<i32>,
     m n k parts each: Scalar<i32>,
-    data: Data<O>,
+    data: Data<O, X>,
     sums: Ptr<S>,
     counts: Ptr<u32>,
 };
 
 /// The parameters of `cluster_tiles`.
-pub(super) type ClusterHandles<T, O> = handles! {
+pub(super) type ClusterHandles<T, O, X> = handles! {
     x y: TensorMap<T>,
     out: Ptr<O>,
     stride m n k: Scalar<i32>,
-    data: Data<O>,
+    data: Data<O, X>,
 };
 
 /// The parameters of `alternating` and `cooperative`.
-pub(super) type PersistentHandles<T, O> = handles! {
+pub(super) type PersistentHandles<T, O, X> = handles! {
     x y: TensorMap<T>,
     c: TensorMap<O>,
     m n k: Scalar<i32>,
-    data: Data<O>,
+    data: Data<O, X>,
 };
 
 /// The parameters of `every_other_row`.
-pub(super) type EveryOtherHandles<T, O> = handles! {
+pub(super) type EveryOtherHandles<T, O, X> = handles! {
     x y: TensorMap<T>,
     c first: TensorMap<O>,
     m n k: Scalar<i32>,
-    data: Data<O>,
+    data: Data<O, X>,
 };
 
 /// The parameters of `any_rows`.
-pub(super) type AnyHandles<T, O> = handles! {
+pub(super) type AnyHandles<T, O, X> = handles! {
     a: Ptr<T>,
     a_pitch: Scalar<i32>,
     a_batch: Scalar<i64>,
@@ -79,18 +79,18 @@ pub(super) type AnyHandles<T, O> = handles! {
     stride: Scalar<i32>,
     batch_stride: Scalar<i64>,
     m n k: Scalar<i32>,
-    data: Data<O, true>,
+    data: Data<O, X, true>,
 };
 
 /// The parameters of `copied_tiles`.
-pub(super) type CopiedHandles<T, O> = handles! {
+pub(super) type CopiedHandles<T, O, X> = handles! {
     x: Ptr<T>,
     x_pitch: Scalar<i32>,
     y: Ptr<T>,
     y_pitch: Scalar<i32>,
     out: Ptr<O>,
     stride m n k: Scalar<i32>,
-    data: Data<O, true>,
+    data: Data<O, X, true>,
 };
 
 /// What a kernel reads and writes, all of it in rows.

@@ -25,6 +25,8 @@ pub struct Need {
     pub ends_early: bool,
     /// No tile is of every other row of C: it is read as it was, or N does not say where its rows begin, as they have another pitch or an address between sectors.
     pub all_rows: bool,
+    /// Rows of a tile are rows of C, of which a thread has neighbours: the epilogue takes columns by pairs.
+    pub by_rows: bool,
 }
 
 /// How matrices of 16 bits lie whose lines begin anywhere.
@@ -50,6 +52,7 @@ impl Need {
             loose: None,
             ends_early: false,
             all_rows: false,
+            by_rows: false,
         }
     }
 

@@ -4,7 +4,7 @@
 use tilekit::prelude::*;
 
 use super::dense::ManyTile;
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{Operand, ResultOf};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, steps_of_tile, swizzle_of_results};
@@ -28,7 +28,7 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     n: i32,
     k: i32,
     batches: i32,
-    data: Data<O>,
+    data: DataOf<O, E>,
 ) {
     launch_dependents();
     // The grid has one for each.
@@ -42,7 +42,7 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     form: Form<ManyTile, E>,
     (a, b, c): (TensorMap<T>, TensorMap<T>, TensorMap<O>),
     [m, n, k]: [Scalar<i32>; 3],
-    data: Data<O>,
+    data: DataOf<O, E>,
 ) {
     let ManyTile {
         groups,

@@ -28,9 +28,9 @@ pub(super) fn check_apart<T: DeviceElement, O: DeviceElement>(
 }
 
 /// No element of a result is one of the numbers that its rows or columns are multiplied by, or that are added to them: other threads read those while it is written.
-pub(super) fn check_numbers_apart<O: DeviceElement>(
+pub(super) fn check_numbers_apart<O: DeviceElement, P: DeviceElement>(
     options: &Options<'_, O>,
-    result: (&'static str, &View<'_, O>),
+    result: (&'static str, &View<'_, P>),
 ) -> Result<()> {
     for (name, scales) in [
         ("options.a_scales", options.a_scales),

@@ -5,7 +5,7 @@ use std::ops;
 
 use tilekit::prelude::*;
 
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{Operand, ResultOf, depth, unit};
 use super::finished::Finished;
 use super::form::Form;
@@ -101,12 +101,12 @@ impl Own {
 
 /// A product and what the partitions of a CTA share.
 #[derive(Clone, Copy)]
-pub(super) struct Persistent<T: Operand, O, E> {
+pub(super) struct Persistent<T: Operand, O: Numeric, E: Epilogue<O>> {
     form: Form<PersistentTile, E>,
     maps: (TensorMap<T>, TensorMap<T>, TensorMap<O>),
     /// M and N, or in a turned tile N and M.
     size: [Scalar<i32>; 2],
-    data: Data<O>,
+    data: DataOf<O, E>,
     pub(super) pipeline: Pipeline<(Smem<T>, Smem<T>)>,
     epilogue: EpilogueStore<O>,
     /// The map by which the first tiles of odd rows are stored, which ends where the next tiles begin.
@@ -121,7 +121,7 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
         form: Form<PersistentTile, E>,
         maps: (TensorMap<T>, TensorMap<T>, TensorMap<O>),
         [m, n, k]: [Scalar<i32>; 3],
-        data: Data<O>,
+        data: DataOf<O, E>,
     ) -> Self {
         let (tile, (x, y, c)) = (form.tile, maps);
         let [rows, columns] = tile.loaded();

@@ -12,7 +12,7 @@ use tilekit::prelude::*;
 
 use super::dense::{Tiles, rows_of_group};
 use super::ending::Ending;
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use super::form::{Form, Source};
 
@@ -275,7 +275,7 @@ pub fn precise<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     m: i32,
     n: i32,
     k: i32,
-    data: Data<O>,
+    data: DataOf<O, E>,
 ) {
     launch_dependents();
     let tile = form.tile;

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 
 use super::dense::rows_of_group;
 use super::ending::Ending;
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{Operand, ResultOf, depth, unit};
 use super::form::{Form, Source};
 use super::precise::{PreciseTile, Rings};
@@ -35,7 +35,7 @@ pub fn precise_parts<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     k: i32,
     parts: i32,
     each: i32,
-    data: Data<O>,
+    data: DataOf<O, E>,
     sums: Ptr<T::Sum>,
     counts: Ptr<u32>,
 ) {

@@ -11,7 +11,7 @@ use tilekit::target::SM_90A;
 
 use super::dense::{PAIR, rows_of_group};
 use super::ending::Ending;
-use super::epilogue::{Data, Epilogue};
+use super::epilogue::{DataOf, Epilogue};
 use super::factor::{
     INSTRUCTION_ROWS, MBARRIER_BYTES, Operand, ResultOf, STAGE_BYTES, depth, unit,
 };
@@ -243,7 +243,7 @@ pub fn split_k<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     k: i32,
     parts: i32,
     each: i32,
-    data: Data<O>,
+    data: DataOf<O, E>,
     sums: Ptr<T::Sum>,
     counts: Ptr<u32>,
 ) {
@@ -278,7 +278,7 @@ fn divide<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     (out, stride): (Ptr<O>, Scalar<i32>),
     [m, n, k]: [Scalar<i32>; 3],
     [parts, each]: [Scalar<i32>; 2],
-    data: Data<O>,
+    data: DataOf<O, E>,
     (sums, counts): (Ptr<T::Sum>, Ptr<u32>),
 ) {
     let tile = form.tile;

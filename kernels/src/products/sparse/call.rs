@@ -24,6 +24,7 @@ use crate::products::error::Result;
 use crate::products::factor::ResultOf;
 use crate::products::matrix::Matrix;
 use crate::products::options::Options;
+use crate::products::outputs::NoOutputs;
 use crate::products::weight_only::one_matrix;
 use crate::products::workspace::{Role, workspace};
 
@@ -187,7 +188,7 @@ impl Products {
         Ok(SparseCall::check(a, b, c, options)?.described())
     }
 
-    fn run_sparse<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
+    fn run_sparse<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         (a, b): (&SparseMatrix<T>, &View<'_, T>),
@@ -233,13 +234,14 @@ impl Products {
                 bias: options.bias.map_or(c.source(), |(bias, _)| bias),
                 scales,
                 alpha_beta: [options.alpha, options.beta],
+                outputs: &NoOutputs,
             },
         };
         self.launch_sparse(stream, (&call, plan), &launch, epilogue)?;
         self.copy_back(stream, &result, (c.source(), call.result))
     }
 
-    fn launch_sparse<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
+    fn launch_sparse<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         (call, plan): (&SparseCall, SparsePlan),

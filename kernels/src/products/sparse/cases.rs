@@ -20,6 +20,7 @@ use crate::products::form::{Form, Side};
 use crate::products::instances::{INSTANCES, Instance};
 use crate::products::need::Need;
 use crate::products::options::Precision;
+use crate::products::outputs::NoOutputs;
 use crate::products::plan::Plan;
 
 /// How B lies, and C.
@@ -142,7 +143,11 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
         }
     }
 
-    fn launch<E: Epilogue<O>>(&self, case: &mut Case, epilogue: E) -> CaseResult {
+    fn launch<E: Epilogue<O, Outputs = NoOutputs>>(
+        &self,
+        case: &mut Case,
+        epilogue: E,
+    ) -> CaseResult {
         let [m, n, k] = self.size;
         let tile = Self::tile(case);
         let b_shape = if self.lies.b_along_n { [k, n] } else { [n, k] };
@@ -161,6 +166,7 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             0,
             &self.bias,
             scales,
+            NoOutputs,
         );
         let grid = SparsePlan::of::<T>(tile, self.size, size_of::<O>()).grid;
         match tile {
@@ -194,6 +200,7 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
             loose: None,
             ends_early: false,
             all_rows: false,
+            by_rows: false,
         };
         let plans = INSTANCES.map(|instance| Plan::able(instance, &need));
         let plans = plans.into_iter().flatten();
@@ -220,6 +227,7 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
                 0,
                 &self.bias,
                 self.scales.each_ref(),
+                NoOutputs,
             ),
         );
         let kernel = fixed(dense::<T, O, Plain>, Form::new(tile, Plain));

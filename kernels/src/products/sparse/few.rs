@@ -12,6 +12,7 @@ use crate::products::ending::Ending;
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, depth, unit};
 use crate::products::form::Source;
+use crate::products::outputs::NoOutputs;
 use crate::products::warpgroup_sums::WarpgroupSums;
 
 /// A tile of [`sparse_few`]: `groups` strips of 64 rows of A by `columns` of B.
@@ -48,7 +49,7 @@ impl fmt::Display for FewSparse {
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ`, A compressed as [`layout`](super::layout) says, a tile for each cluster. Element `[i, j]` of C is at `out + i * stride + j`, where the form says that it is turned at
 /// `out + j * stride + i`; then the source, bias and scales are those of what is stored.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
-pub fn sparse_few<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
+pub fn sparse_few<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     #[fixed] form: SparseForm<FewSparse, E>,
     #[block([form.tile.groups * STRIP, DEPTHS * depth::<T>() / 2], Nvmma::B128)] kept: TensorMap<T>,
     #[align(16)] places: Ptr<u16>,

@@ -14,6 +14,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, depth};
 use crate::products::finished::Finished;
 use crate::products::form::{Source, swizzle_of_results};
+use crate::products::outputs::NoOutputs;
 use crate::products::registers::registers_of;
 
 /// A tile of [`sparse_product`]: `groups` strips of 64 rows of A, each of a consumer warpgroup, by `columns` of B.
@@ -59,7 +60,7 @@ impl<E> SparseForm<ManySparse, E> {
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ`, A compressed as [`layout`](super::layout) says, `strips` times 64 rows of it. The map of C is that of its transpose where the form says so; then `m` and `n` are still
 /// rows and columns of A · Bᵀ, but the source, bias and scales those of what is stored.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn sparse_product<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O>>(
+pub fn sparse_product<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     #[fixed] form: SparseForm<ManySparse, E>,
     #[block([form.tile.groups * STRIP, depth::<T>() / 2], Nvmma::B64)] kept: TensorMap<T>,
     #[align(16)] places: Ptr<u16>,

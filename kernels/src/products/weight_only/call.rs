@@ -26,6 +26,7 @@ use crate::products::factor::ResultOf;
 use crate::products::kept_kernels::Which;
 use crate::products::matrix::Matrix;
 use crate::products::options::Options;
+use crate::products::outputs::NoOutputs;
 use crate::products::workspace::{Role, workspace};
 
 /// The parameters of `pack_codes`.
@@ -209,7 +210,7 @@ impl Products {
         Ok(WeightCall::check(x, weights, y, options)?.described())
     }
 
-    fn run_weights<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
+    fn run_weights<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         (x, weights): (&View<'_, T>, &PackedWeights<T>),
@@ -251,13 +252,14 @@ impl Products {
                 bias: options.bias.map_or(y.source(), |(bias, _)| bias),
                 scales,
                 alpha_beta: [options.alpha, options.beta],
+                outputs: &NoOutputs,
             },
         };
         self.launch_weights(stream, &plan, &launch, epilogue)?;
         self.copy_back(stream, &result, (y.source(), call.result))
     }
 
-    fn launch_weights<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
+    fn launch_weights<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         plan: &WeightPlan,

@@ -14,6 +14,7 @@ use super::plan::{FEW, MANY, grid_of, programs_of};
 use crate::products::case_product::{ALPHA, BETA};
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{ResultOf, unit};
+use crate::products::outputs::NoOutputs;
 
 /// The tensors of a product. Rows begin at multiples of 16 bytes.
 struct Weighted<T, O> {
@@ -141,7 +142,11 @@ impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
         view.with_strides([k.next_multiple_of(unit::<T>()), 1])
     }
 
-    fn few<E: Epilogue<O>>(&self, case: &mut Case, form: WeightForm<FewWeights, E>) -> CaseResult {
+    fn few<E: Epilogue<O, Outputs = NoOutputs>>(
+        &self,
+        case: &mut Case,
+        form: WeightForm<FewWeights, E>,
+    ) -> CaseResult {
         let ([m, n, k], pitch) = (self.size, self.pitch() as i32);
         let arguments = (
             &self.words,
@@ -160,13 +165,14 @@ impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
                 0,
                 &self.bias,
                 self.factors.each_ref(),
+                NoOutputs,
             ),
         );
         let grid = grid_of(form.tile, [m, n]);
         case.launch_programmatic(fixed(weight_only_few::<T, O, E>, form), grid, arguments)
     }
 
-    fn many<E: Epilogue<O>>(
+    fn many<E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         case: &mut Case,
         form: WeightForm<ManyWeights, E>,
@@ -189,6 +195,7 @@ impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
                 0,
                 &self.bias,
                 self.factors.each_ref(),
+                NoOutputs,
             ),
         );
         let programs = programs_of(form.tile, [m, n]);
@@ -254,7 +261,7 @@ fn expect<T: Unquantised, O: ResultOf<T>>(
     Ok(())
 }
 
-fn few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
+fn few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     case: &mut Case,
     epilogue: E,
     after: impl Fn(&Weighted<T, O>, [usize; 2], f64) -> f64,
@@ -269,7 +276,7 @@ fn few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
     expect(case, &product, after)
 }
 
-fn many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
+fn many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     case: &mut Case,
     epilogue: E,
     after: impl Fn(&Weighted<T, O>, [usize; 2], f64) -> f64,

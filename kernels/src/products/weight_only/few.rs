@@ -13,6 +13,7 @@ use super::stage::{Operands, Packed, Shape};
 use crate::products::ending::Ending;
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, unit};
+use crate::products::outputs::NoOutputs;
 use crate::products::warpgroup_sums::WarpgroupSums;
 
 /// A tile of [`weight_only_few`]: `groups` strips of weights by `columns` rows of activations.
@@ -62,7 +63,7 @@ impl fmt::Display for FewWeights {
 
 /// `Y[M, N] = X[M, K] · W[N, K]ᵀ`, W packed as the form says, a tile for each cluster.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
-pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
+pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     #[fixed] form: WeightForm<FewWeights, E>,
     #[align(16)] words: Ptr<u32>,
     #[align(16)] scales: Ptr<T>,

@@ -14,6 +14,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::ResultOf;
 use crate::products::finished::Finished;
 use crate::products::form::swizzle_of;
+use crate::products::outputs::NoOutputs;
 use crate::products::registers::registers_of;
 
 /// Weights along K of a stage.
@@ -45,7 +46,7 @@ impl fmt::Display for ManyWeights {
 
 /// `Y[M, N] = X[M, K] · W[N, K]ᵀ`, W packed as the form says.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O>>(
+pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     #[fixed] form: WeightForm<ManyWeights, E>,
     #[align(16)] words: Ptr<u32>,
     #[align(16)] scales: Ptr<T>,

@@ -1,0 +1,284 @@
+//! What an epilogue stores beside the result: a second matrix, and reductions along rows, along columns and of all results.
+
+use std::fmt;
+
+use tilekit::prelude::*;
+use tilekit::rt::{Carry, InAggregates};
+
+use super::epilogue::{Axis, Epilogue, Named, Place};
+use super::given::Given;
+
+/// What kernels take for what an epilogue stores beside the result.
+pub trait OutputHandles: InAggregates + Carry + Copy + 'static {}
+
+impl<X: InAggregates + Carry + Copy + 'static> OutputHandles for X {}
+
+/// An epilogue stores the result alone.
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+pub struct NoOutputs;
+
+/// Where an epilogue stores what is beside the result: a second matrix of `P`, and numbers of reductions.
+#[derive(Clone, Copy, Aggregate, KernelParam)]
+pub struct OutputPtrs<P> {
+    pub(super) second: Ptr<P>,
+    /// Elements from one row of it to the next.
+    pub(super) pitch: Scalar<i32>,
+    /// Elements from that of one product of a batch to the next.
+    pub(super) of_batch: Scalar<i64>,
+    /// A number for each row, and for each column.
+    pub(super) lines: [Ptr<f32>; 2],
+    /// A number for all.
+    pub(super) all: Ptr<f32>,
+}
+
+/// A second matrix as a kernel is compiled for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Aggregate)]
+pub(crate) struct Second {
+    /// It has an element for two columns of the result.
+    pub(crate) of_pairs: bool,
+    /// Elements of which its rows begin and end at multiples.
+    pub(crate) unit: usize,
+}
+
+/// Which outputs a call has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Aggregate)]
+pub(crate) struct GivenOutputs {
+    pub(crate) second: Option<Second>,
+    /// Of rows and of columns.
+    pub(crate) lines: [bool; 2],
+    pub(crate) all: bool,
+}
+
+impl GivenOutputs {
+    pub(crate) const NONE: GivenOutputs = GivenOutputs {
+        second: None,
+        lines: [false; 2],
+        all: false,
+    };
+
+    /// No element of the result is finished twice: what is reduced counts once.
+    pub(super) fn are_reduced(self) -> bool {
+        self.all || self.lines.contains(&true)
+    }
+
+    /// Two columns of the result are finished by one thread.
+    pub(super) fn have_pairs(self) -> bool {
+        self.second.is_some_and(|second| second.of_pairs)
+    }
+}
+
+impl fmt::Display for GivenOutputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Second { of_pairs, unit }) = self.second {
+            let pairs = if of_pairs { "_of_pairs" } else { "" };
+            write!(f, "+second{pairs}_by_{unit}")?;
+        }
+        let [rows, columns] = self.lines;
+        let reduced = [(rows, "rows"), (columns, "columns"), (self.all, "all")];
+        let given = reduced.iter().filter(|(is_given, _)| *is_given);
+        for (_, name) in given {
+            write!(f, "+reduced_{name}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A closure as an epilogue that stores more than the result.
+#[derive(Clone, Copy)]
+pub(super) struct Storing<F, P> {
+    function: F,
+    given: Given,
+    outputs: GivenOutputs,
+    of_second: std::marker::PhantomData<fn(P)>,
+}
+
+impl<F: Copy + Send + Sync + 'static, P> Storing<F, P> {
+    /// That of a closure, for a call with these numbers and outputs; `None` if it captures a value.
+    pub(super) fn new(function: F, given: Given, outputs: GivenOutputs) -> Option<Self> {
+        let of_second = std::marker::PhantomData;
+        (size_of::<F>() == 0).then_some(Storing {
+            function,
+            given,
+            outputs,
+            of_second,
+        })
+    }
+}
+
+impl<F: Copy + Send + Sync + 'static, P: Copy + 'static> Named for Storing<F, P> {
+    fn name(&self) -> String {
+        format!("{}{}", self.given, self.outputs)
+    }
+}
+
+impl<O, P, F> Epilogue<O> for Storing<F, P>
+where
+    O: Numeric,
+    P: Element,
+    F: Fn(Tensor<f32>, Place<O, OutputPtrs<P>>) -> Tensor<f32> + Copy + Send + Sync + 'static,
+{
+    type Outputs = OutputPtrs<P>;
+
+    #[track_caller]
+    fn finish(self, sums: Tensor<f32>, at: Place<O, OutputPtrs<P>>) -> Tensor<f32> {
+        let at = Place {
+            given: Some(self.given),
+            stored: Some(self.outputs),
+            ..at
+        };
+        (self.function)(sums, at)
+    }
+
+    fn columns(&self) -> usize {
+        32
+    }
+}
+
+/// How elements are reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// The sum. It is added atomically, tile by tile in any order, so that its last bits differ from run to run.
+    Sum,
+    /// The largest, of elements that are not NaN.
+    Max,
+}
+
+impl Reduction {
+    /// What changes nothing.
+    fn neutral(self) -> f32 {
+        match self {
+            Reduction::Sum => 0.0,
+            Reduction::Max => f32::NEG_INFINITY,
+        }
+    }
+
+    /// Along one dimension, or of all.
+    #[track_caller]
+    fn of(self, x: Tensor<f32>, along: Option<usize>) -> Tensor<f32> {
+        match (self, along) {
+            (Reduction::Sum, Some(axis)) => x.sum(axis),
+            (Reduction::Sum, None) => x.sum(..),
+            (Reduction::Max, Some(axis)) => x.max(axis),
+            (Reduction::Max, None) => x.max(..),
+        }
+    }
+
+    /// Combines a tensor with what is there.
+    #[track_caller]
+    fn store_into(self, at: Access<Pointers<f32>>, x: Tensor<f32>) {
+        let _ = match self {
+            Reduction::Sum => at.relaxed().atomic_add(x),
+            Reduction::Max => at.relaxed().atomic_max(x),
+        };
+    }
+}
+
+impl<O: Numeric, P: Element> Place<O, OutputPtrs<P>> {
+    /// Which dimension of sums goes along a row of the result.
+    fn along_rows(self) -> usize {
+        usize::from(self.row.shape()[1] == 1)
+    }
+
+    #[device]
+    fn inside(self) -> Tensor<bool> {
+        (self.row < self.size[0]) & (self.column < self.size[1])
+    }
+
+    /// Stores elements of the second matrix, rounded to its type.
+    #[device]
+    pub fn store(self, x: Tensor<f32>) {
+        let second = self.stored.and_then(|outputs| outputs.second);
+        static_assert!(
+            second.is_some_and(|second| !second.of_pairs),
+            "the epilogue stores a second matrix, which `outputs.second` is not"
+        );
+        let unit = second.map_or(1, |second| second.unit);
+        let at = self.row * self.pitch(unit) + self.column;
+        let columns = self.size[1].multiple_of([unit]);
+        let inside = (self.row < self.size[0]) & (self.column < columns);
+        self.second(unit).at(at).mask(inside).store(x.cast::<P>());
+    }
+
+    /// The elements of even columns, and those of odd ones: each pair is of one number that `store_pairs` takes.
+    #[device]
+    pub fn pairs(self, x: Tensor<f32>) -> [Tensor<f32>; 2] {
+        self.assert_pairs();
+        let (even, odd) = by_pairs(x);
+        [even, odd]
+    }
+
+    /// Stores elements of the second matrix, one for each pair of columns, rounded to its type.
+    #[device]
+    pub fn store_pairs(self, x: Tensor<f32>) {
+        self.assert_pairs();
+        let at = self.row * self.pitch(1) + self.column / 2;
+        let (at, _) = by_pairs(at);
+        let (inside, _) = by_pairs(self.inside());
+        self.second(1).at(at).mask(inside).store(x.cast::<P>());
+    }
+
+    #[track_caller]
+    fn assert_pairs(self) {
+        let second = self.stored.and_then(|outputs| outputs.second);
+        static_assert!(
+            second.is_some_and(|second| second.of_pairs),
+            "the epilogue stores a number for each pair of columns, which `outputs.second` does not have"
+        );
+    }
+
+    /// Reduces the elements of each row, or of each column, into its number: the sum is added to it, or it becomes the largest.
+    #[device]
+    pub fn reduce(self, axis: Axis, reduction: Reduction, x: Tensor<f32>) {
+        static_assert!(
+            self.stored
+                .is_some_and(|outputs| outputs.lines[axis as usize]),
+            "the epilogue reduces `Axis::{axis:?}`, for which `outputs` have no numbers"
+        );
+        let (along, at, end) = match axis {
+            Axis::Rows => (self.along_rows(), self.row, self.size[0]),
+            Axis::Columns => (1 - self.along_rows(), self.column, self.size[1]),
+        };
+        let x = select(self.inside(), x, reduction.neutral());
+        let reduced = reduction.of(x, Some(along)).expand_dims(along);
+        let of_batch = self.batch * end;
+        let number = self.data.outputs.lines[axis as usize].at(at + of_batch);
+        reduction.store_into(number.mask(at < end), reduced);
+    }
+
+    /// Reduces all elements into one number.
+    #[device]
+    pub fn reduce_all(self, reduction: Reduction, x: Tensor<f32>) {
+        static_assert!(
+            self.stored.is_some_and(|outputs| outputs.all),
+            "the epilogue reduces all elements, for which `outputs` have no number"
+        );
+        let x = select(self.inside(), x, reduction.neutral());
+        let reduced = reduction.of(x, None).scalar();
+        let number = self.data.outputs.all.at(0).relaxed();
+        match reduction {
+            Reduction::Sum => number.atomic_add(reduced),
+            Reduction::Max => number.atomic_max(reduced),
+        };
+    }
+
+    #[track_caller]
+    fn pitch(self, unit: usize) -> Scalar<i32> {
+        self.data.outputs.pitch.multiple_of([unit])
+    }
+
+    /// The second matrix of this product of a batch.
+    #[track_caller]
+    fn second(self, unit: usize) -> Ptr<P> {
+        let outputs = self.data.outputs;
+        let second = outputs.second + self.batch.cast::<i64>() * outputs.of_batch;
+        second.multiple_of([unit])
+    }
+}
+
+/// Elements of even columns, and of odd ones.
+#[track_caller]
+fn by_pairs<T: Element>(x: Tensor<T>) -> (Tensor<T>, Tensor<T>) {
+    let shape = x.shape();
+    let [rows, columns] = [shape[0], shape[1]].map(|extent| extent as usize);
+    x.reshape([rows, columns / 2, 2]).split()
+}

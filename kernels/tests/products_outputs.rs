@@ -1,0 +1,283 @@
+//! What epilogues of products store beside the result, on the emulator: a second matrix, one of pairs of columns, reductions; by plans of all kernels.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here ends the test at its line"
+)]
+
+use tilekit::prelude::*;
+use tilekit_kernels::products::dispatch::Dispatch;
+use tilekit_kernels::products::{
+    Axis, Operand, Options, OutputPtrs, Outputs, Place, Products, Reduction, ResultOf, Stored,
+};
+
+/// Small whole numbers, some of them negative: all sums are exact.
+fn number(at: usize, seed: usize) -> f32 {
+    ((at * 37 + seed * 101) / 7 % 5) as f32 - 2.0
+}
+
+/// An element type of which small whole numbers are elements.
+trait Value: DeviceElement {
+    fn of(number: f32) -> Self;
+    fn back(self) -> f64;
+}
+
+macro_rules! values {
+    ($($element:ty)*) => {$(
+        impl Value for $element {
+            fn of(number: f32) -> Self {
+                <$element>::from_f32(number)
+            }
+
+            fn back(self) -> f64 {
+                self.to_f64()
+            }
+        }
+    )*};
+}
+
+values! { bf16 f16 E4m3 }
+
+impl Value for f32 {
+    fn of(number: f32) -> Self {
+        number
+    }
+
+    fn back(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+/// A product of a batch, and where its second matrix lies.
+#[derive(Clone, Copy)]
+struct Shape {
+    batches: usize,
+    size: [usize; 3],
+    /// Elements behind each row of the second matrix.
+    gap: usize,
+}
+
+impl Shape {
+    const fn of(size: [usize; 3]) -> Shape {
+        Shape {
+            batches: 1,
+            size,
+            gap: 0,
+        }
+    }
+}
+
+/// What a call stored.
+struct Found {
+    c: Vec<f64>,
+    /// With the gaps of its rows.
+    second: Vec<f64>,
+    rows: Vec<f32>,
+    columns: Vec<f32>,
+    all: Vec<f32>,
+}
+
+/// What a call stores by plan number `plan`, or an error.
+fn stored<T, O, P, F>(
+    shape: Shape,
+    (plan, of_pairs): (Option<usize>, bool),
+    epilogue: F,
+) -> tilekit_kernels::products::Result<Found>
+where
+    T: Operand + Value,
+    O: ResultOf<T> + Value,
+    P: Stored + Value,
+    F: Fn(Tensor<f32>, Place<O, OutputPtrs<P>>) -> Tensor<f32> + Copy + Send + Sync + 'static,
+{
+    let device = Device::auto();
+    let stream = Stream::new(&device)?;
+    let products = match plan {
+        Some(plan) => Products::with_dispatch(&device, Dispatch::by_number(plan)),
+        None => Products::new(&device),
+    };
+    let Shape {
+        batches,
+        size: [m, n, k],
+        gap,
+    } = shape;
+    let of = |len: usize, seed| -> Vec<T> { (0..len).map(|at| T::of(number(at, seed))).collect() };
+    let a = Buffer::from_slice(&device, &of(batches * m * k, 1))?;
+    let b = Buffer::from_slice(&device, &of(batches * n * k, 2))?;
+    let c = Buffer::from_slice(&device, &vec![O::of(99.0); batches * m * n])?;
+    let width = if of_pairs { n / 2 } else { n };
+    let pitch = width + gap;
+    let second = Buffer::from_slice(&device, &vec![P::of(96.0); batches * m * pitch])?;
+    let zeros = |len: usize| Buffer::<f32>::zeros(&device, len);
+    let (rows, columns, all) = (zeros(batches * m)?, zeros(batches * n)?, zeros(1)?);
+    let of_second = second.view([batches, m, width]);
+    let of_second = of_second.with_strides([m * pitch, pitch, 1]);
+    let outputs = Outputs {
+        second: Some(&of_second),
+        rows: Some(&rows),
+        columns: Some(&columns),
+        all: Some(&all),
+    };
+    let (of_a, of_c) = (a.view([batches, m, k]), c.view([batches, m, n]));
+    let of_b = b.view([batches, k, n]).with_strides([n * k, 1, k]);
+    let options = Options::default();
+    let call = products.storing(outputs);
+    call.call_with(&stream, &of_a, &of_b, &of_c, &options, epilogue)?;
+    stream.synchronize()?;
+    Ok(Found {
+        c: back(&c)?,
+        second: back(&second)?,
+        rows: rows.to_vec()?,
+        columns: columns.to_vec()?,
+        all: all.to_vec()?,
+    })
+}
+
+fn back<T: Value>(buffer: &Buffer<T>) -> tilekit::Result<Vec<f64>> {
+    Ok(buffer.to_vec()?.into_iter().map(Value::back).collect())
+}
+
+/// The sums of a product, in order.
+fn sums(shape: Shape) -> Vec<f64> {
+    let Shape {
+        batches,
+        size: [m, n, k],
+        ..
+    } = shape;
+    let mut sums = Vec::new();
+    for row in 0..batches * m {
+        for j in 0..n {
+            let column = row / m * n + j;
+            let term = |l: usize| f64::from(number(row * k + l, 1) * number(column * k + l, 2));
+            sums.push((0..k).map(term).sum());
+        }
+    }
+    sums
+}
+
+/// Elements with those behind each row.
+fn with_gaps(elements: &[f64], [width, gap]: [usize; 2], untouched: f64) -> Vec<f64> {
+    let rows = elements.chunks(width.max(1));
+    let row = |row: &[f64]| [row, &vec![untouched; gap]].concat();
+    rows.flat_map(row).collect()
+}
+
+fn rounded<T: Value>(numbers: &[f64]) -> Vec<f64> {
+    numbers.iter().map(|&x| T::of(x as f32).back()).collect()
+}
+
+/// A second matrix of as many columns, sums of squares of rows, maxima of columns and the largest magnitude.
+fn check_whole<T, O, P>(shape: Shape, plan: Option<usize>)
+where
+    T: Operand + Value,
+    O: ResultOf<T> + Value,
+    P: Stored + Value,
+{
+    let found = stored::<T, O, P, _>(shape, (plan, false), |sums, at| {
+        at.store(sums * 0.5);
+        at.reduce(Axis::Rows, Reduction::Sum, sums * sums);
+        at.reduce(Axis::Columns, Reduction::Max, sums);
+        at.reduce_all(Reduction::Max, sums.abs());
+        sums + 1.0
+    });
+    let found = found.unwrap();
+    let ([m, n, _], of) = (shape.size, sums(shape));
+    let apply = |f: fn(f64) -> f64| of.iter().map(|&x| f(x)).collect::<Vec<f64>>();
+    assert_eq!(found.c, rounded::<O>(&apply(|x| x + 1.0)), "c");
+    let second = rounded::<P>(&apply(|x| x * 0.5));
+    assert_eq!(
+        found.second,
+        with_gaps(&second, [n, shape.gap], 96.0),
+        "second"
+    );
+    let squares = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>() as f32;
+    let rows: Vec<f32> = of.chunks(n).map(squares).collect();
+    assert_eq!(found.rows, rows, "rows");
+    let largest = |at: usize| {
+        let (batch, j) = (at / n, at % n);
+        let column = (0..m).map(|i| of[(batch * m + i) * n + j]);
+        column.fold(0.0, f64::max) as f32
+    };
+    let columns: Vec<f32> = (0..shape.batches * n).map(largest).collect();
+    assert_eq!(found.columns, columns, "columns");
+    let all = of.iter().fold(0.0_f64, |all, x| all.max(x.abs()));
+    assert_eq!(found.all, [all as f32], "all");
+}
+
+/// A second matrix of half as many columns, maxima of rows, sums of columns and of all.
+fn check_pairs<T, O, P>(shape: Shape, plan: Option<usize>)
+where
+    T: Operand + Value,
+    O: ResultOf<T> + Value,
+    P: Stored + Value,
+{
+    let found = stored::<T, O, P, _>(shape, (plan, true), |sums, at| {
+        let [even, odd] = at.pairs(sums);
+        at.store_pairs(even * 2.0 - odd);
+        at.reduce(Axis::Rows, Reduction::Max, sums);
+        at.reduce(Axis::Columns, Reduction::Sum, sums);
+        at.reduce_all(Reduction::Sum, sums);
+        sums
+    });
+    let found = found.unwrap();
+    let ([m, n, _], of) = (shape.size, sums(shape));
+    assert_eq!(found.c, rounded::<O>(&of), "c");
+    let paired: Vec<f64> = of.chunks(2).map(|pair| 2.0 * pair[0] - pair[1]).collect();
+    let second = rounded::<P>(&paired);
+    assert_eq!(
+        found.second,
+        with_gaps(&second, [n / 2, shape.gap], 96.0),
+        "second"
+    );
+    let largest = |row: &[f64]| row.iter().copied().fold(0.0, f64::max) as f32;
+    let rows: Vec<f32> = of.chunks(n).map(largest).collect();
+    assert_eq!(found.rows, rows, "rows");
+    let sum = |at: usize| {
+        let (batch, j) = (at / n, at % n);
+        (0..m).map(|i| of[(batch * m + i) * n + j]).sum::<f64>() as f32
+    };
+    let columns: Vec<f32> = (0..shape.batches * n).map(sum).collect();
+    assert_eq!(found.columns, columns, "columns");
+    assert_eq!(found.all, [of.iter().sum::<f64>() as f32], "all");
+}
+
+/// A product that no row of which begins where a tensor map wants it, and others of few and many rows and columns, by some of the plans that there are.
+fn check_plans<T, O>(shapes: &[Shape], plans: impl Iterator<Item = usize> + Clone)
+where
+    T: Operand + Value,
+    O: ResultOf<T> + Value,
+{
+    for (&shape, plan) in shapes
+        .iter()
+        .flat_map(|shape| plans.clone().map(move |plan| (shape, plan)))
+    {
+        check_whole::<T, O, f32>(Shape { gap: 1, ..shape }, Some(plan));
+        check_pairs::<T, O, bf16>(shape, Some(plan));
+    }
+}
+
+#[test]
+fn plans_of_rows_for_tensor_maps() {
+    check_plans::<bf16, bf16>(&[Shape::of([200, 136, 200])], (0..300).step_by(17));
+}
+
+#[test]
+fn plans_of_rows_that_begin_anywhere() {
+    let shapes = [Shape::of([70, 38, 301]), Shape::of([133, 98, 50])];
+    check_plans::<f16, f16>(&shapes, (0..300).step_by(23));
+}
+
+#[test]
+fn batches() {
+    let shape = Shape {
+        batches: 3,
+        ..Shape::of([70, 40, 72])
+    };
+    check_plans::<bf16, f32>(&[shape], (0..300).step_by(37));
+}
+
+#[test]
+fn operands_of_other_types() {
+    check_plans::<E4m3, bf16>(&[Shape::of([72, 80, 144])], [0, 50].into_iter());
+    check_plans::<f32, f32>(&[Shape::of([40, 72, 36])], [0, 50].into_iter());
+    check_whole::<bf16, bf16, E4m3>(Shape::of([65, 48, 4]), None);
+}
