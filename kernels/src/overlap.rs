@@ -26,9 +26,12 @@ pub(crate) struct Elements {
 const STEPS: usize = 10_000;
 
 /// Whether two views are the same elements in the same order.
-pub(crate) fn is_same_view<T: DeviceElement>(a: &TensorView<'_, T>, b: &TensorView<'_, T>) -> bool {
-    let [a, b] = [a, b].map(Elements::of);
-    a.first == b.first && a.steps().eq(b.steps())
+pub(crate) fn is_same_view<T: DeviceElement, U: DeviceElement>(
+    a: &TensorView<'_, T>,
+    b: &TensorView<'_, U>,
+) -> bool {
+    let (x, y) = (Elements::of(a), Elements::of(b));
+    T::DTYPE == U::DTYPE && x.first == y.first && x.steps().eq(y.steps())
 }
 
 impl Elements {

@@ -36,7 +36,7 @@ macro_rules! values {
     )*};
 }
 
-values! { bf16 f16 E4m3 }
+values! { bf16 f16 E4m3 E5m2 }
 
 impl Value for f32 {
     fn of(number: f32) -> Self {
@@ -49,7 +49,7 @@ impl Value for f32 {
 }
 
 /// A product of a batch, and where its second matrix lies.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Shape {
     batches: usize,
     size: [usize; 3],
@@ -280,4 +280,73 @@ fn operands_of_other_types() {
     check_plans::<E4m3, bf16>(&[Shape::of([72, 80, 144])], [0, 50].into_iter());
     check_plans::<f32, f32>(&[Shape::of([40, 72, 36])], [0, 50].into_iter());
     check_whole::<bf16, bf16, E4m3>(Shape::of([65, 48, 4]), None);
+}
+
+/// `round(sums / 4 + bias + source)`, of which the largest are beyond E4m3, by the options and by a closure.
+fn check_bytes<T, O>(shape: Shape, plan: usize)
+where
+    T: Operand + Value,
+    O: ResultOf<T, Addend = bf16> + Value,
+{
+    let device = Device::auto();
+    let stream = Stream::new(&device).unwrap();
+    let products = Products::with_dispatch(&device, Dispatch::by_number(plan));
+    let Shape {
+        size: [m, n, k],
+        batches,
+        ..
+    } = shape;
+    let of = |len: usize, seed| -> Vec<T> { (0..len).map(|at| T::of(number(at, seed))).collect() };
+    let a = Buffer::from_slice(&device, &of(batches * m * k, 1)).unwrap();
+    let b = Buffer::from_slice(&device, &of(batches * n * k, 2)).unwrap();
+    let c = Buffer::from_slice(&device, &vec![O::of(96.0); batches * m * n]).unwrap();
+    let bf16s =
+        |len: usize, seed| -> Vec<bf16> { (0..len).map(|at| bf16::of(number(at, seed))).collect() };
+    let bias = Buffer::from_slice(&device, &bf16s(n, 3)).unwrap();
+    let source = Buffer::from_slice(&device, &bf16s(batches * m * n, 4)).unwrap();
+    let source = source.view([batches, m, n]);
+    let options = Options {
+        alpha: 0.25,
+        beta: 2.0,
+        source: Some(&source),
+        bias: Some((&bias, Axis::Columns)),
+        ..Options::default()
+    };
+    let (of_a, of_c) = (a.view([batches, m, k]), c.view([batches, m, n]));
+    let of_b = b.view([batches, k, n]).with_strides([n * k, 1, k]);
+    let wanted = |scale: f64| {
+        let finish = |(at, sum): (usize, f64)| {
+            let added = f64::from(number(at % n, 3)) + 2.0 * f64::from(number(at, 4));
+            O::of(((sum * 0.25 + added) * scale) as f32).back()
+        };
+        sums(shape)
+            .into_iter()
+            .enumerate()
+            .map(finish)
+            .collect::<Vec<f64>>()
+    };
+    products
+        .call(&stream, &of_a, &of_b, &of_c, &options)
+        .unwrap();
+    assert_eq!(back(&c).unwrap(), wanted(1.0), "{shape:?} by plan {plan}");
+    let times_64 = |sums: Tensor<f32>, at: Place<O>| {
+        (sums * 0.25 + at.bias(Axis::Columns) + at.source() * 2.0) * 64.0
+    };
+    let called = products.call_with(&stream, &of_a, &of_b, &of_c, &options, times_64);
+    called.unwrap();
+    assert_eq!(back(&c).unwrap(), wanted(64.0), "{shape:?} by plan {plan}");
+}
+
+#[test]
+fn results_of_bytes() {
+    for plan in (0..300).step_by(19) {
+        check_bytes::<bf16, E4m3>(Shape::of([200, 136, 200]), plan);
+        check_bytes::<E4m3, E5m2>(Shape::of([200, 136, 200]), plan + 7);
+        check_bytes::<f16, E4m3>(Shape::of([70, 37, 51]), plan + 13);
+    }
+    let batches = Shape {
+        batches: 3,
+        ..Shape::of([40, 24, 48])
+    };
+    check_bytes::<bf16, E5m2>(batches, 0);
 }

@@ -122,7 +122,7 @@ fn every_pattern_of_four_comes_back() {
 
 /// Products of whole numbers, which are exact, of B and C in any order.
 #[track_caller]
-fn check_product<T: SparseOperand, O: ResultOf<T>>([m, n, k]: [usize; 3]) {
+fn check_product<T: SparseOperand, O: ResultOf<T, Addend = O>>([m, n, k]: [usize; 3]) {
     let (device, stream, products) = device();
     let whole: Vec<T> = numbers(m * k);
     let host = HostSparse::compress(&whole, [m, k], Pruning::LargestTwo).unwrap();

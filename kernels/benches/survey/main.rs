@@ -57,7 +57,7 @@ fn main() {
     }
 }
 
-fn survey<T: Operand + ResultOf<T> + Standard>(device: &Device, options: &Options) {
+fn survey<T: Operand + ResultOf<T, Addend = T> + Standard>(device: &Device, options: &Options) {
     let start = Instant::now();
     let shapes = options.shapes();
     let dispatched = Products::new(device);

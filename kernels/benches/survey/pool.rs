@@ -117,7 +117,7 @@ impl Places {
     }
 }
 
-impl<T: Operand + ResultOf<T> + Standard> Pool<T> {
+impl<T: Operand + ResultOf<T, Addend = T> + Standard> Pool<T> {
     pub(crate) fn new(device: &Device, shapes: &[Shape], are_settled: [bool; 2]) -> Self {
         let most = |of: usize| {
             let lengths = shapes.iter().map(|shape| {

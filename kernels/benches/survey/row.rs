@@ -131,7 +131,7 @@ impl fmt::Display for Row {
 }
 
 /// Compares and times a shape by the chosen plan, by the others, and by cublasLt.
-pub(crate) fn run<T: Operand + ResultOf<T> + Standard>(
+pub(crate) fn run<T: Operand + ResultOf<T, Addend = T> + Standard>(
     pool: &Pool<T>,
     shape: Shape,
     (dispatched, others): (&Products, &HashMap<Instance, Products>),

@@ -14,7 +14,7 @@ use crate::products::epilogue::Plain;
 use crate::products::factor::{Operand, ResultOf};
 
 /// An element type of images: bf16 or f16.
-pub trait Pixel: Operand + ResultOf<Self> + Float {}
+pub trait Pixel: Operand + ResultOf<Self, Addend = Self> + Float {}
 
 impl Pixel for bf16 {}
 impl Pixel for f16 {}

@@ -57,7 +57,7 @@ struct Tensors<T> {
     scales: Input<f32>,
 }
 
-impl<T: Operand + ResultOf<T>> Tensors<T> {
+impl<T: Operand + ResultOf<T, Addend = T>> Tensors<T> {
     fn new(case: &mut Case, is_gradient: bool) -> Self {
         let of = shape_of(case);
         let [inputs, outputs] = [of.input_pixels(), of.pixels()];
@@ -200,7 +200,7 @@ impl<T: Operand + ResultOf<T>> Tensors<T> {
 }
 
 /// A convolution, or its gradient of the image, by the tile of that number, or the plan's if it is 0; `after` is what the epilogue makes of a sum.
-fn convolution<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
+fn convolution<T: Operand + ResultOf<T, Addend = T>, E: Epilogue<T, Outputs = NoOutputs>>(
     case: &mut Case,
     is_gradient: bool,
     epilogue: E,

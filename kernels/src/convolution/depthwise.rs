@@ -8,7 +8,7 @@ use super::residue::Residue;
 use super::shape::{Along, Shape, UNIT};
 use super::walk::{TapOrder, Walk};
 use crate::products::epilogue::{Data, Epilogue, Named, Place};
-use crate::products::factor::{MULTIPROCESSORS, Operand};
+use crate::products::factor::{MULTIPROCESSORS, Operand, Stored};
 use crate::products::outputs::NoOutputs;
 
 /// Channels of a thread.
@@ -164,7 +164,7 @@ impl<E: Named> fmt::Display for DepthwiseForm<E> {
 /// `out[pixel, channel] = Σ image[pixel under tap, channel] · filters[channel, tap]` over all taps. `filters` are `of_filter` elements apart. Pixels of `out` begin 8 times the elements of `apart`
 /// from each other: from one image, line and pixel to the next. Programs have blocks of channels in turns, and all of them some pixels.
 #[kernel(warps = 4, min_ctas_per_sm = 4)]
-pub fn depthwise<T: Operand + Float, E: Epilogue<T, Outputs = NoOutputs>>(
+pub fn depthwise<T: Operand + Float + Stored<Addend = T>, E: Epilogue<T, Outputs = NoOutputs>>(
     #[fixed] form: DepthwiseForm<E>,
     image: Ptr<T>,
     #[align(size_of::<T>())] filters: Ptr<T>,

@@ -28,7 +28,10 @@ fn each(shape: &Shape, mut f: impl FnMut(usize, usize, usize)) {
 }
 
 /// A convolution, or its gradient of the image; `after` is what the epilogue makes of the sum of a pixel and a channel.
-fn channels_one_by_one<T: Operand + ResultOf<T> + Float, E: Epilogue<T, Outputs = NoOutputs>>(
+fn channels_one_by_one<
+    T: Operand + ResultOf<T, Addend = T> + Float,
+    E: Epilogue<T, Outputs = NoOutputs>,
+>(
     case: &mut Case,
     is_gradient: bool,
     epilogue: E,

@@ -64,7 +64,7 @@ fn sums<T: Operand>(shape: &Shape, image: &Input<T>, gradient: &Input<T>) -> Vec
 }
 
 /// Adds parts of so many elements.
-fn add<T: Operand + ResultOf<T> + Float>(
+fn add<T: Operand + ResultOf<T, Addend = T> + Float>(
     case: &mut Case,
     (parts, out): (&Output<f32>, &Output<T>),
     [count, length]: [i32; 2],
@@ -76,7 +76,9 @@ fn add<T: Operand + ResultOf<T> + Float>(
 }
 
 /// By the tile of that number, or the plan's if it is 0, and as many parts.
-fn gradient_of_filters<T: Operand + ResultOf<T> + Float>(case: &mut Case) -> CaseResult {
+fn gradient_of_filters<T: Operand + ResultOf<T, Addend = T> + Float>(
+    case: &mut Case,
+) -> CaseResult {
     let shape = shape_of(case);
     let plan = match case.size("tile") {
         0 => FilterPlan::best(&shape),

@@ -8,7 +8,7 @@ use super::form::Form;
 use super::walk::{TapOrder, Walk};
 use crate::products::dense::{Tiles, rows_of_group};
 use crate::products::epilogue::{Data, Epilogue, Plain};
-use crate::products::factor::{Operand, ResultOf};
+use crate::products::factor::{Operand, ResultOf, Stored};
 use crate::products::finished::Finished;
 use crate::products::form::{block_of, swizzle_of, swizzle_of_results};
 use crate::products::outputs::NoOutputs;
@@ -20,7 +20,7 @@ use crate::products::registers::registers_of;
 /// channels divide those of a group. Pixels outside of an image are zeros, which TMA loads write, as they do for channels beyond the last. Of a gradient of the image, `image` is that of
 /// the result, channels and filters are exchanged, and `order` takes taps backwards.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+pub fn convolve<T: Operand, O: ResultOf<T, Addend = O>, E: Epilogue<O, Outputs = NoOutputs>>(
     #[fixed] form: Form<E>,
     #[im2col(form.rank, form.pixels(), swizzle_of::<T>(form.channels))] image: TensorMap<T>,
     #[block(form.filters(), form.swizzle_of_filters::<T>())] filters: TensorMap<T>,
@@ -56,7 +56,7 @@ pub fn convolve<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>
 /// The same for pixels that lie apart in `out`, an image of them alone in im2col mode: those whose gradients are sums over the same taps, where a convolution has strides.
 /// With groups, a tile's columns divide the filters of one.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn convolve_apart<T: Operand, O: ResultOf<T>>(
+pub fn convolve_apart<T: Operand, O: ResultOf<T, Addend = O>>(
     #[fixed] form: Form<Plain>,
     #[im2col(form.rank, form.pixels(), swizzle_of::<T>(form.channels))] image: TensorMap<T>,
     #[block(form.filters(), form.swizzle_of_filters::<T>())] filters: TensorMap<T>,
@@ -97,7 +97,7 @@ pub fn convolve_apart<T: Operand, O: ResultOf<T>>(
 
 /// What the partitions of a CTA share.
 #[derive(Clone, Copy)]
-struct Implicit<T: Operand, O, E> {
+struct Implicit<T: Operand, O: Stored, E> {
     form: Form<E>,
     image: TensorMap<T>,
     filters: TensorMap<T>,
@@ -111,7 +111,9 @@ struct Implicit<T: Operand, O, E> {
     data: Data<O>,
 }
 
-impl<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>> Implicit<T, O, E> {
+impl<T: Operand, O: ResultOf<T, Addend = O>, E: Epilogue<O, Outputs = NoOutputs>>
+    Implicit<T, O, E>
+{
     #[device]
     fn new(
         form: Form<E>,

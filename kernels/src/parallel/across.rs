@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use crate::products::ending::Finish;
 use crate::products::epilogue::{Epilogue, Place};
+use crate::products::factor::Stored;
 use crate::products::outputs::NoOutputs;
 
 use super::mail::launch_number;
@@ -57,7 +58,9 @@ pub(super) struct AcrossRanks<E> {
     pub(super) limit: WaitLimit,
 }
 
-impl<T: Float, E: Epilogue<T, Outputs = NoOutputs>> Finish<T> for AcrossRanks<E> {
+impl<T: Float + Stored<Addend = T>, E: Epilogue<T, Outputs = NoOutputs>> Finish<T>
+    for AcrossRanks<E>
+{
     type Outputs = NoOutputs;
 
     /// Counting takes a way to memory and back, which the loads of the mainloop take too.
@@ -178,7 +181,7 @@ fn added<T: Float>(packets: &[Tensor<u32>]) -> [Tensor<f32>; 2] {
 
 impl<E: Copy> AcrossRanks<E> {
     #[device]
-    fn sum<T: Float>(self, sums: Tensor<f32>, at: Place<T>) -> Tensor<f32> {
+    fn sum<T: Float + Stored<Addend = T>>(self, sums: Tensor<f32>, at: Place<T>) -> Tensor<f32> {
         let shape = sums.shape();
         let shape @ [rows, columns] = [shape[0], shape[1]].map(|extent| extent as usize);
         let own = packed::<T>(pairs(sums.cast::<T>(), shape));

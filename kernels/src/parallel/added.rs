@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use crate::products::epilogue::Data;
-use crate::products::factor::unit;
+use crate::products::factor::{Stored, unit};
 
 /// A source of the shape of the result and a bias of N; what an epilogue does not add is any memory, which nothing reads.
 #[derive(Clone, Copy, Aggregate, KernelParam)]
@@ -15,7 +15,7 @@ pub struct Added<T> {
     pub(super) bias: Ptr<T>,
 }
 
-impl<T: Numeric> Added<T> {
+impl<T: Stored<Addend = T>> Added<T> {
     /// As epilogues take it, with so many rows from the source of one product to that of the next.
     #[device]
     pub(super) fn data(self, rows: Scalar<i64>) -> Data<T> {

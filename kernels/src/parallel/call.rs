@@ -104,7 +104,7 @@ impl<'w> Parallel<'w> {
     ///
     /// # Errors
     /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit; otherwise what the devices have against it.
-    pub fn gather_multiply<T: Operand + ResultOf<T>>(
+    pub fn gather_multiply<T: Operand + ResultOf<T, Addend = T>>(
         &self,
         a: OfRanks<'_, T>,
         b: OfRanks<'_, T>,
@@ -117,7 +117,7 @@ impl<'w> Parallel<'w> {
     ///
     /// # Errors
     /// As for [`gather_multiply`](Parallel::gather_multiply).
-    pub fn gather_multiply_with<T: Operand + ResultOf<T>>(
+    pub fn gather_multiply_with<T: Operand + ResultOf<T, Addend = T>>(
         &self,
         a: OfRanks<'_, T>,
         b: OfRanks<'_, T>,
@@ -142,7 +142,7 @@ impl<'w> Parallel<'w> {
     ///
     /// # Errors
     /// As for [`gather_multiply`](Parallel::gather_multiply).
-    pub fn multiply_scatter<T: Operand + ResultOf<T>>(
+    pub fn multiply_scatter<T: Operand + ResultOf<T, Addend = T>>(
         &self,
         a: OfRanks<'_, T>,
         b: OfRanks<'_, T>,
@@ -155,7 +155,7 @@ impl<'w> Parallel<'w> {
     ///
     /// # Errors
     /// As for [`gather_multiply`](Parallel::gather_multiply).
-    pub fn multiply_scatter_with<T: Operand + ResultOf<T>>(
+    pub fn multiply_scatter_with<T: Operand + ResultOf<T, Addend = T>>(
         &self,
         a: OfRanks<'_, T>,
         b: OfRanks<'_, T>,
@@ -182,7 +182,7 @@ impl<'w> Parallel<'w> {
     ///
     /// # Errors
     /// As for [`gather_multiply`](Parallel::gather_multiply).
-    pub fn multiply_reduce<T: Operand + ResultOf<T> + Float>(
+    pub fn multiply_reduce<T: Operand + ResultOf<T, Addend = T> + Float>(
         &self,
         a: OfRanks<'_, T>,
         b: OfRanks<'_, T>,
@@ -195,7 +195,7 @@ impl<'w> Parallel<'w> {
     ///
     /// # Errors
     /// As for [`gather_multiply`](Parallel::gather_multiply).
-    pub fn multiply_reduce_with<T: Operand + ResultOf<T> + Float>(
+    pub fn multiply_reduce_with<T: Operand + ResultOf<T, Addend = T> + Float>(
         &self,
         a: OfRanks<'_, T>,
         b: OfRanks<'_, T>,
@@ -213,7 +213,7 @@ impl<'w> Parallel<'w> {
     ///
     /// # Errors
     /// As for [`gather_multiply`](Parallel::gather_multiply).
-    pub fn reduce_plans<T: Operand + ResultOf<T>>(
+    pub fn reduce_plans<T: Operand + ResultOf<T, Addend = T>>(
         &self,
         a: OfRanks<'_, T>,
         b: OfRanks<'_, T>,
@@ -230,7 +230,7 @@ impl<'w> Parallel<'w> {
     ///
     /// # Errors
     /// As for [`gather_multiply`](Parallel::gather_multiply), and for a plan that is not one of them.
-    pub fn multiply_reduce_planned<T: Operand + ResultOf<T> + Float>(
+    pub fn multiply_reduce_planned<T: Operand + ResultOf<T, Addend = T> + Float>(
         &self,
         [a, b]: [OfRanks<'_, T>; 2],
         c: OfRanks<'_, T>,
@@ -245,7 +245,7 @@ impl<'w> Parallel<'w> {
         self.reduce(&call, plan, ([a, b], c, options))
     }
 
-    fn reduce<T: Operand + ResultOf<T> + Float>(
+    fn reduce<T: Operand + ResultOf<T, Addend = T> + Float>(
         &self,
         call: &Checked,
         plan: &ReducePlan,
@@ -273,7 +273,7 @@ impl<'w> Parallel<'w> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gather<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
+    fn gather<T: Operand + ResultOf<T, Addend = T>, E: Epilogue<T, Outputs = NoOutputs>>(
         &self,
         call: &Checked,
         ([a, b], c, options): Matrices<'_, '_, T>,
@@ -309,7 +309,11 @@ impl<'w> Parallel<'w> {
         placed.finish(self.world, &self.of_ranks, c)
     }
 
-    fn add<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>, const TO_ALL: bool>(
+    fn add<
+        T: Operand + ResultOf<T, Addend = T>,
+        E: Epilogue<T, Outputs = NoOutputs>,
+        const TO_ALL: bool,
+    >(
         &self,
         call: &Checked,
         planned: Planned,
@@ -346,7 +350,10 @@ impl<'w> Parallel<'w> {
         placed.finish(self.world, &self.of_ranks, c)
     }
 
-    fn one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T, Outputs = NoOutputs>>(
+    fn one_shot<
+        T: Operand + ResultOf<T, Addend = T> + Float,
+        E: Epilogue<T, Outputs = NoOutputs>,
+    >(
         &self,
         call: &Checked,
         (tile, ctas): (FewTile, usize),

@@ -89,7 +89,7 @@ fn tile_of(case: &Case) -> ManyTile {
     ManyTile::of([groups, 64, columns, stages])
 }
 
-impl<T: Operand + ResultOf<T>> OfRanks<T> {
+impl<T: Operand + ResultOf<T, Addend = T>> OfRanks<T> {
     /// Rows of A and of C on each rank are so many times those of a rank.
     fn new(case: &mut Case, of_a: impl Fn(usize) -> usize, of_c: impl Fn(usize) -> usize) -> Self {
         let (ranks, size) = (case.ranks(), ["m", "n", "k"].map(|name| case.size(name)));
@@ -225,7 +225,7 @@ const PAUSE: i32 = 10;
 const LIMIT: i64 = 5_000_000_000;
 
 /// Launches so often: a second time everything is overwritten.
-fn gathers<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
+fn gathers<T: Operand + ResultOf<T, Addend = T>, E: Epilogue<T, Outputs = NoOutputs>>(
     case: &mut Case,
     epilogue: E,
 ) -> CaseResult {
@@ -277,7 +277,11 @@ fn tolerance<E: 'static>(k: usize, roundings: usize) -> Tolerance {
     }
 }
 
-fn adds<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>, const TO_ALL: bool>(
+fn adds<
+    T: Operand + ResultOf<T, Addend = T>,
+    E: Epilogue<T, Outputs = NoOutputs>,
+    const TO_ALL: bool,
+>(
     case: &mut Case,
     epilogue: E,
 ) -> CaseResult {
@@ -330,7 +334,10 @@ fn adds<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>, const TO_
 }
 
 /// Few rows, in clusters of so many CTAs; M is that of all ranks.
-fn adds_at_once<T: Operand + ResultOf<T> + Float, E: Epilogue<T, Outputs = NoOutputs>>(
+fn adds_at_once<
+    T: Operand + ResultOf<T, Addend = T> + Float,
+    E: Epilogue<T, Outputs = NoOutputs>,
+>(
     case: &mut Case,
     epilogue: E,
 ) -> CaseResult {

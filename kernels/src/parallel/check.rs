@@ -152,7 +152,7 @@ fn check_options<T: DeviceElement>(
 }
 
 impl Checked {
-    pub(super) fn of<T: Operand + ResultOf<T>>(
+    pub(super) fn of<T: Operand + ResultOf<T, Addend = T>>(
         world: &World,
         kind: Kind,
         [a, b]: [&[View<'_, T>]; 2],
@@ -302,7 +302,7 @@ impl Checked {
     }
 
     /// The matrices where kernels take them, copied where they lie otherwise.
-    pub(super) fn place<T: Operand + ResultOf<T>>(
+    pub(super) fn place<T: Operand + ResultOf<T, Addend = T>>(
         &self,
         world: &World,
         products: &[Products],
@@ -377,7 +377,7 @@ pub(super) struct Placed<'c, T> {
     residuals: Vec<InRows<T>>,
 }
 
-impl<T: Operand + ResultOf<T>> Placed<'_, T> {
+impl<T: Operand + ResultOf<T, Addend = T>> Placed<'_, T> {
     /// A and B of a rank.
     pub(super) fn factors<'a>(
         &'a self,

@@ -3,6 +3,7 @@
 use tilekit::prelude::*;
 
 use crate::products::epilogue::{Activation, Axis, Epilogue, Named, Place};
+use crate::products::factor::Stored;
 use crate::products::outputs::NoOutputs;
 
 /// `activation(sums + bias + source)`. The bias has N numbers, and behind them that of the activation, as [`ACTIVATIONS`] counts them. What is not to be added is a bias of zeros, or a source of one
@@ -20,7 +21,7 @@ pub const ACTIVATIONS: [Activation; 4] = [
 
 impl Named for Chosen {}
 
-impl<O: Numeric> Epilogue<O> for Chosen {
+impl<O: Stored> Epilogue<O> for Chosen {
     type Outputs = NoOutputs;
 
     #[track_caller]

@@ -52,7 +52,7 @@ pub(super) const SEGMENT: usize = 8;
 /// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each
 /// piece.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
-pub fn gather_product<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
+pub fn gather_product<T: Operand + ResultOf<T, Addend = T>, E: Epilogue<T, Outputs = NoOutputs>>(
     #[fixed] form: Form<ManyTile, E>,
     #[block([form.tile.shape()[0], depth::<T>()], Nvmma::B128)] a: TensorMap<T>,
     #[block([PIECE_ROWS, depth::<T>()], Nvmma::B128)] a_pieces: TensorMap<T>,
@@ -192,7 +192,7 @@ impl Rows {
 
     /// Multiplies the rows of warpgroup `part` of all tiles.
     #[device]
-    fn multiply<T: Operand + ResultOf<T>, E: Epilogue<T, Outputs = NoOutputs>>(
+    fn multiply<T: Operand + ResultOf<T, Addend = T>, E: Epilogue<T, Outputs = NoOutputs>>(
         self,
         part: usize,
         ring: Ring<T>,

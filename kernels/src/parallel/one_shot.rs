@@ -53,7 +53,10 @@ pub(super) fn packets_of_part(tile: FewTile) -> usize {
 /// `slot_packets` apart. `launches` is one number of this rank, for all kernels of this module. A wait for other ranks ends the kernel behind `limit` nanoseconds: `late`, a word
 /// of the host, names the rank.
 #[kernel(warps = 4, cluster = form.product.tile.ctas, min_ctas_per_sm = 1, cooperative)]
-pub fn product_one_shot<T: Operand + ResultOf<T> + Float, E: Epilogue<T, Outputs = NoOutputs>>(
+pub fn product_one_shot<
+    T: Operand + ResultOf<T, Addend = T> + Float,
+    E: Epilogue<T, Outputs = NoOutputs>,
+>(
     #[fixed] form: OneShotForm<E>,
     #[block(form.product.sides[0].block::<T>(INSTRUCTION_ROWS), form.product.sides[0].swizzle::<T>(INSTRUCTION_ROWS))]
     b: TensorMap<T>,

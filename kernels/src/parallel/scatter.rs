@@ -38,7 +38,7 @@ pub(super) const PIECES: usize = 8;
 /// ends the kernel behind `limit` nanoseconds and says in `late`, a word of the host, what it waited for. A warp that sends rests for `pause` nanoseconds behind each part of a tile, or waits until it is stored if `pause` is below 0.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cooperative)]
 pub fn product_scatter<
-    T: Operand + ResultOf<T>,
+    T: Operand + ResultOf<T, Addend = T>,
     E: Epilogue<T, Outputs = NoOutputs>,
     const TO_ALL: bool,
 >(
@@ -141,7 +141,7 @@ struct Rows<T> {
     buffers: Buffers<T>,
 }
 
-impl<T: Operand + ResultOf<T>> Rows<T> {
+impl<T: Operand + ResultOf<T, Addend = T>> Rows<T> {
     /// Loads the operands of all tiles.
     #[device]
     fn load(self, ring: Ring<T>, steps: Scalar<i32>) {
@@ -223,7 +223,7 @@ struct Sender<T> {
     pause: Scalar<i32>,
 }
 
-impl<T: Operand + ResultOf<T>> Sender<T> {
+impl<T: Operand + ResultOf<T, Addend = T>> Sender<T> {
     /// Elements of what a warpgroup has of a tile.
     fn elements(self) -> usize {
         self.rows.tile.rows * self.rows.tile.columns

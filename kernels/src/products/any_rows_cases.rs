@@ -11,7 +11,7 @@ use super::need::unit_of;
 use super::outputs::NoOutputs;
 
 /// Packed matrices, of which A may lie along M and B along N.
-fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
+fn product<T: Operand, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {
     let [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
     let sides = ["along_m", "along_n"].map(|name| Side {
         is_mn_major: case.size(name) == 1,

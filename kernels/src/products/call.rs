@@ -19,7 +19,7 @@ use super::epilogue::{Author, Epilogue, Place, Plain};
 use super::epilogue_arguments::{Beside, EpilogueArguments};
 use super::error::{Result, expect};
 use super::every_other_row::every_other_row;
-use super::factor::{Operand, ResultOf};
+use super::factor::{Operand, ResultOf, Stored};
 use super::few_tiles::few_tiles;
 use super::instances::Instance;
 use super::kept_kernels::Which;
@@ -30,6 +30,7 @@ use super::launch::{
 use super::matrix::Matrix;
 use super::need::Need;
 use super::one_wave::one_wave;
+use super::operands::{added, no_addends};
 use super::options::{Options, Precision};
 use super::outputs::OutputHandles;
 use super::plan::Plan;
@@ -288,9 +289,12 @@ impl Products {
             Some(turned) => (b, a, scales[1], scales[0], turned),
             None => (a, b, scales[0], scales[1], epilogue),
         };
+        let of_nothing = no_addends::<O>(stream)?;
+        let no_addends = of_nothing.as_deref().or(O::addends(c.source()));
+        let no_addends = no_addends.expect("results of other types have a workspace");
         if let Some(plan) = self.in_place(&call) {
             let matrices = (x.source(), y.source(), c.source());
-            let numbers = (options, [x_scales, y_scales], beside);
+            let numbers = (options, [x_scales, y_scales], beside, no_addends);
             return self.launch_in_place(stream, (&call, plan), matrices, numbers, epilogue);
         }
         let [(of_x, x_taken), (of_y, y_taken)] =
@@ -312,12 +316,6 @@ impl Products {
             (call.result, call.source),
             &result,
         )?;
-        let own_source = options.source.map_or(c.source(), View::source);
-        let own_source = if call.source.is_some() {
-            own_source
-        } else {
-            c.source()
-        };
         let launch = Launch {
             need,
             factors: [of_x.mapped(x.source()), of_y.mapped(y.source())].map(|factor| match options
@@ -329,8 +327,8 @@ impl Products {
             sides: call.sides(options.are_settled),
             result: (result.view(c.source()), result.place),
             data: EpilogueArguments {
-                source: (source.view(own_source), source.place),
-                bias: options.bias.map_or(c.source(), |(bias, _)| bias),
+                source: added((&source, options), (&result, c.source()), no_addends),
+                bias: options.bias.map_or(no_addends, |(bias, _)| bias),
                 scales: [x_scales, y_scales],
                 alpha_beta: [options.alpha, options.beta],
                 outputs: beside.outputs,
@@ -480,7 +478,7 @@ impl Products {
 }
 
 /// An epilogue says itself what happens to sums.
-pub(super) fn check_no_activation<O>(options: &Options<'_, O>) -> Result<()> {
+pub(super) fn check_no_activation<O: Stored>(options: &Options<'_, O>) -> Result<()> {
     let activation = options.activation;
     expect(
         activation == super::Activation::None,

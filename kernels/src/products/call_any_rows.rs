@@ -12,7 +12,7 @@ use super::copied_tiles::{CopiedTile, copied_tiles};
 use super::epilogue::Epilogue;
 use super::epilogue_arguments::{Beside, EpilogueArguments};
 use super::error::Result;
-use super::factor::{Operand, ResultOf};
+use super::factor::{Operand, ResultOf, Stored};
 use super::form::Form;
 use super::instances::Instance;
 use super::kept_kernels::Which;
@@ -28,19 +28,19 @@ fn begun<T: DeviceElement>(buffer: &Buffer<T>, place: Matrix) -> View<'_, T> {
 }
 
 /// What an epilogue reads of a call, where it is.
-fn data_of<'a, O: DeviceElement>(
+fn data_of<'a, O: Stored>(
     c: &'a Buffer<O>,
     loose: &LooseCall,
-    options: &Options<'a, O>,
-    (scales, beside): ([&'a Buffer<f32>; 2], Beside<'a>),
+    (options, scales, beside, no_addends): Numbers<'a, O>,
 ) -> EpilogueArguments<'a, O> {
-    let (source, place) = match (options.source, loose.source) {
-        (Some(view), Some(place)) => (view.source(), place),
-        _ => (c, loose.result),
+    let (source, place) = match (options.source, loose.source, O::addends(c)) {
+        (Some(view), Some(place), _) => (view.source(), place),
+        (_, _, Some(result)) => (result, loose.result),
+        _ => (no_addends, Matrix::EMPTY),
     };
     EpilogueArguments {
         source: (begun(source, place), place),
-        bias: options.bias.map_or(c, |(bias, _)| bias),
+        bias: options.bias.map_or(no_addends, |(bias, _)| bias),
         scales,
         alpha_beta: [options.alpha, options.beta],
         outputs: beside.outputs,
@@ -50,8 +50,13 @@ fn data_of<'a, O: DeviceElement>(
 /// The operands of a call and its result, where they are.
 type Matrices<'m, T, O> = (&'m Buffer<T>, &'m Buffer<T>, &'m Buffer<O>);
 
-/// What its epilogue reads and stores: the options, scales of X and Y, and what is beside the result.
-type Numbers<'n, O> = (&'n Options<'n, O>, [&'n Buffer<f32>; 2], Beside<'n>);
+/// What its epilogue reads and stores: the options, scales of X and Y, what is beside the result, and what stands for what is not added.
+type Numbers<'n, O> = (
+    &'n Options<'n, O>,
+    [&'n Buffer<f32>; 2],
+    Beside<'n>,
+    &'n Buffer<<O as Stored>::Addend>,
+);
 
 impl Products {
     /// The plan of a call, if that is by a kernel that takes rows that begin anywhere.
@@ -87,7 +92,7 @@ impl Products {
         stream: &Stream,
         (call, plan, tile): (&Call, Plan, CopiedTile),
         (x, y, c): Matrices<'_, T, O>,
-        (options, scales, beside): Numbers<'_, O>,
+        numbers: Numbers<'_, O>,
         epilogue: E,
     ) -> Result<()> {
         let loose = call.loose.expect("what it is planned for");
@@ -98,7 +103,7 @@ impl Products {
         let compile = || fixed(copied_tiles::<T, O, E>, form).compile(self.compiler());
         let load = || compile()?.load(self.device())?.programmatic();
         let kernel = self.loaded::<CopiedHandles<T, O, E::Outputs>>((types, which), load)?;
-        let data = data_of(c, &loose, options, (scales, beside));
+        let data = data_of(c, &loose, numbers);
         let [m, n, k] = call.size.map(|extent| extent as i32);
         let pitch = |place: Matrix| place.strides[0] as i32;
         let [of_x, of_y] = [(x, of_x), (y, of_y)].map(|(own, of)| (begun(own, of), pitch(of)));
@@ -132,7 +137,7 @@ impl Products {
         stream: &Stream,
         (call, plan, tile): (&Call, Plan, AnyTile),
         (x, y, c): Matrices<'_, T, O>,
-        (options, scales, beside): Numbers<'_, O>,
+        numbers: Numbers<'_, O>,
         epilogue: E,
     ) -> Result<()> {
         let loose = call.loose.expect("what it is planned for");
@@ -148,7 +153,7 @@ impl Products {
         let compile = || fixed(any_rows::<T, O, E>, form).compile(self.compiler());
         let load = || compile()?.load(self.device())?.programmatic();
         let kernel = self.loaded::<AnyHandles<T, O, E::Outputs>>((types, which), load)?;
-        let data = data_of(c, &loose, options, (scales, beside));
+        let data = data_of(c, &loose, numbers);
         let [m, n, k] = call.size.map(|extent| extent as i32);
         let pitch = |place: Matrix| place.strides[0] as i32;
         let step = |place: Matrix| place.step_of_batch() as i64;

@@ -10,7 +10,7 @@ use super::check::{Taken, View};
 use super::check_matrices::{check_precision, check_result};
 use super::epilogue::{Axis, Epilogue, Plain};
 use super::error::{Result, expect};
-use super::factor::{Operand, ResultOf};
+use super::factor::{Operand, ResultOf, Stored};
 use super::form::Form;
 use super::grouped::{grouped, plan};
 use super::kept_kernels::Which;
@@ -52,7 +52,7 @@ struct Call {
 }
 
 impl Call {
-    fn check<T: Operand, O: ResultOf<T>>(
+    fn check<T: Operand, O: ResultOf<T, Addend = O>>(
         [a, b]: [&View<'_, T>; 2],
         c: &View<'_, O>,
         offsets: &Buffer<i32>,
@@ -140,7 +140,7 @@ fn rows_of_groups(a: Matrix, element_bytes: usize) -> Taken {
 }
 
 /// Numbers of a group in the bias and in the scales of B, which are for all groups, for each, or for each column of each.
-fn numbers_of_group<O: DeviceElement>(
+fn numbers_of_group<O: Stored>(
     options: &Options<'_, O>,
     [m, n]: [usize; 2],
     groups: usize,
@@ -183,7 +183,7 @@ impl Products {
     ///
     /// # Errors
     /// As for [`multiply`](Products::multiply).
-    pub fn grouped<T: Operand, O: ResultOf<T>>(
+    pub fn grouped<T: Operand, O: ResultOf<T, Addend = O>>(
         &self,
         stream: &Stream,
         a: &View<'_, T>,
@@ -207,7 +207,7 @@ impl Products {
         self.run_grouped(stream, views, (offsets, options), &call, epilogue)
     }
 
-    fn run_grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+    fn run_grouped<T: Operand, O: ResultOf<T, Addend = O>, E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         stream: &Stream,
         ([a, b], c): ([&View<'_, T>; 2], &View<'_, O>),

@@ -68,7 +68,7 @@ pub(super) type CaseData<'c, O> = (
     NoOutputs,
 );
 
-impl<T: Operand, O: ResultOf<T>> Product<T, O> {
+impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
     pub(super) fn new(case: &mut Case, lies: Lies) -> Self {
         let size = ["m", "n", "k"].map(|name| case.size(name));
         let [m, n, k] = size;
@@ -205,7 +205,7 @@ fn place<T: DeviceElement, B: TensorSource<T>>(
 }
 
 /// Half a step of a result's type for a rounding, and the rounding of `k` terms accumulated.
-pub(super) fn tolerance<T: Operand, O: ResultOf<T>>(k: usize) -> Tolerance {
+pub(super) fn tolerance<T: Operand, O: ResultOf<T, Addend = O>>(k: usize) -> Tolerance {
     let is_exact = O::DTYPE == i32::DTYPE;
     if is_exact {
         return Exactly;
@@ -233,7 +233,7 @@ pub(super) fn tolerance<T: Operand, O: ResultOf<T>>(k: usize) -> Tolerance {
     }
 }
 
-impl<T: Operand, O: ResultOf<T>> Product<T, O> {
+impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
     /// How far results may be off.
     pub(super) fn tolerance(&self) -> Tolerance {
         let k = self.size[2];

@@ -41,7 +41,11 @@ const NORM: f64 = 1e-6;
 
 /// Runs products by the instance that the case names, or by the model's plan ([`PLANNED`]); when it is timed, so many of the plans
 /// that the model says are fastest stand beside it. `after` is what the epilogue makes of a sum, by product, row and column.
-pub(super) fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+pub(super) fn product<
+    T: Operand,
+    O: ResultOf<T, Addend = O>,
+    E: Epilogue<O, Outputs = NoOutputs>,
+>(
     case: &mut Case,
     lies: Lies,
     epilogue: E,
@@ -50,7 +54,7 @@ pub(super) fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOut
     Product::<T, O>::new(case, lies).compute_planned(case, epilogue, after)
 }
 
-impl<T: Operand, O: ResultOf<T>> Product<T, O> {
+impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
     /// [`product`] of these tensors.
     pub(super) fn compute_planned<E: Epilogue<O, Outputs = NoOutputs>>(
         &self,

@@ -13,7 +13,7 @@ use super::numbers::{
 };
 
 /// Products that are stored as they are.
-fn plain<T: Operand, O: ResultOf<T>>(case: &mut Case, lies: Lies) -> CaseResult {
+fn plain<T: Operand, O: ResultOf<T, Addend = O>>(case: &mut Case, lies: Lies) -> CaseResult {
     product::<T, O, Plain>(case, lies, Plain, |_, _, sum| sum)
 }
 
@@ -200,7 +200,7 @@ of_types! {
 }
 
 /// Operands that are contiguous along M or N, by case's sizes.
-fn majors<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
+fn majors<T: Operand, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {
     let sides = ["along_m", "along_n"].map(|name| Side {
         is_mn_major: case.size(name) == 1,
         is_batched: false,

@@ -5,12 +5,13 @@ use std::fmt;
 use tilekit::{DeviceElement, TensorView};
 
 use super::check_matrices::{
-    check_numbers, check_precision, check_result, check_shapes, check_source, check_turned,
+    check_numbers, check_own_source, check_precision, check_result, check_shapes, check_source,
+    check_turned,
 };
 use super::dispatch::{Choice, Dispatch};
 use super::error::Result;
 use super::every_other_row::begin_between_sectors;
-use super::factor::{Operand, ResultOf, UNIT_BYTES};
+use super::factor::{Operand, ResultOf, Stored, UNIT_BYTES};
 use super::form::Side;
 use super::instances::Instance;
 use super::matrix::Matrix;
@@ -165,17 +166,16 @@ impl LooseCall {
     }
 }
 
+/// The address of the first element.
+fn begin<T: DeviceElement>(view: &View<'_, T>) -> u64 {
+    let before = view.place().offset * size_of::<T>();
+    view.source().address() + before as u64
+}
+
 /// Whether tiles of every other row are none of a result in its place: it is read as it was, or its rows begin elsewhere than those of a matrix without gaps. A workspace has those.
-fn has_all_rows<O: DeviceElement>(
-    c: &View<'_, O>,
-    result: Matrix,
-    options: &Options<'_, O>,
-) -> bool {
-    let begin = |view: &View<'_, O>| {
-        let before = view.place().offset * size_of::<O>();
-        view.source().address() + before as u64
-    };
-    let is_read = options.has_source() && options.source.is_none_or(|of| begin(of) == begin(c));
+fn has_all_rows<O: Stored>(c: &View<'_, O>, result: Matrix, options: &Options<'_, O>) -> bool {
+    let is_c = |of: &View<'_, O::Addend>| begin(of) == begin(c);
+    let is_read = options.has_source() && options.source.is_none_or(is_c);
     let in_place = result.in_rows(size_of::<O>());
     let begins = |place: Matrix| begin_between_sectors(begin(c), place.strides[0] * size_of::<O>());
     is_read || !in_place.is_none_or(begins)
@@ -209,13 +209,15 @@ impl Call {
         check_result("c", result, size_of::<O>())?;
         check_apart(("a", a), ("c", c))?;
         check_apart(("b", b), ("c", c))?;
-        let source = match options.source.filter(|_| options.has_source()) {
+        check_own_source(options)?;
+        let source = options.source.filter(|_| options.has_source());
+        let source = match source {
+            None => None,
             Some(view) => {
                 let source = check_source(Matrix::of("options.source", view)?, result)?;
                 check_source_apart(view, c)?;
                 Some(source)
             }
-            None => None,
         };
         check_numbers(options, result.shape)?;
         check_numbers_apart(options, ("c", c))?;
@@ -299,7 +301,7 @@ impl Call {
         }
     }
 
-    pub(super) fn plan<O: DeviceElement>(
+    pub(super) fn plan<O: Stored>(
         &self,
         dispatch: &Dispatch,
         options: &Options<'_, O>,

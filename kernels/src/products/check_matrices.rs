@@ -4,12 +4,13 @@ use tilekit::prelude::*;
 
 use super::epilogue::Axis;
 use super::error::{Result, expect};
+use super::factor::Stored;
 use super::matrix::Matrix;
 use super::options::{Options, Precision};
 use super::plan::MOST_ALONG_Y;
 
 /// Only products of f32 by calls that have a kernel for it are multiplied in parts.
-pub(crate) fn check_precision<T: Element, O>(
+pub(crate) fn check_precision<T: Element, O: Stored>(
     options: &Options<'_, O>,
     offers: impl Into<Option<&'static str>>,
 ) -> Result<()> {
@@ -104,6 +105,27 @@ pub(super) fn check_turned(
     })
 }
 
+/// A result that is added to itself is of the type of what is added.
+pub(super) fn check_own_source<O: Stored>(options: &Options<'_, O>) -> Result<()> {
+    let is_other = options.source.is_none() && O::DTYPE != O::Addend::DTYPE;
+    expect(
+        !(is_other && options.has_source()),
+        "options.source",
+        || {
+            format!(
+                "none for results of {} beside `beta` of {}",
+                O::DTYPE,
+                options.beta
+            )
+        },
+        format!(
+            "a matrix of {}: results of {} are not added",
+            O::Addend::DTYPE,
+            O::DTYPE
+        ),
+    )
+}
+
 pub(super) fn check_source(source: Matrix, result: Matrix) -> Result<Matrix> {
     let name = "options.source";
     let (found, wanted) = (source.shape, result.shape);
@@ -129,10 +151,7 @@ pub(super) fn check_source(source: Matrix, result: Matrix) -> Result<Matrix> {
 }
 
 /// Scales and bias have as many numbers as there are rows or columns.
-pub(super) fn check_numbers<O: DeviceElement>(
-    options: &Options<'_, O>,
-    shape: [usize; 2],
-) -> Result<()> {
+pub(super) fn check_numbers<O: Stored>(options: &Options<'_, O>, shape: [usize; 2]) -> Result<()> {
     let of_axis = |axis: Axis| match axis {
         Axis::Rows => (shape[0], "rows"),
         Axis::Columns => (shape[1], "columns"),

@@ -19,7 +19,7 @@ fn plan_of(case: &Case, need: &Need) -> Plan {
     Plan::able(instance, need).expect("tiles of a case take its operands")
 }
 
-fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
+fn product<T: Operand, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {
     let product = Product::<T, O>::new(case, Lies::ALONG_K);
     let plan = plan_of(case, &product.need());
     product.compute(case, (&plan, &[]), Plain, |_, _, sum| sum)

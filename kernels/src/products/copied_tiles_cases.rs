@@ -11,7 +11,7 @@ use super::need::unit_of;
 use super::outputs::NoOutputs;
 
 /// Packed matrices; of a turned tile, X is B.
-fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
+fn product<T: Operand, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {
     let [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
     let [ctas, columns] = ["ctas", "columns"].map(|name| case.size(name));
     let turned = case.size("turned") == 1;

@@ -4,7 +4,7 @@
 use tilekit::prelude::*;
 
 use super::epilogue::{Data, Epilogue, Place};
-use super::factor::INSTRUCTION_ROWS;
+use super::factor::{INSTRUCTION_ROWS, Stored};
 use super::outputs::OutputHandles;
 
 /// Columns of one register pair of an accumulator over its four lanes, which are not divided.
@@ -138,7 +138,7 @@ pub(super) fn part_of_tile(tiles: usize) -> Scalar<i32> {
 }
 
 /// What becomes of the sums of a tile: an epilogue, or what precedes one.
-pub(crate) trait Finish<O: Numeric>: Copy {
+pub(crate) trait Finish<O: Stored>: Copy {
     /// What it stores beside the results.
     type Outputs: OutputHandles;
 
@@ -163,7 +163,7 @@ pub(crate) trait Finish<O: Numeric>: Copy {
     }
 }
 
-impl<O: Numeric, E: Epilogue<O>> Finish<O> for E {
+impl<O: Stored, E: Epilogue<O>> Finish<O> for E {
     type Outputs = E::Outputs;
 
     fn begun(self) -> Self {
@@ -186,7 +186,7 @@ impl<O: Numeric, E: Epilogue<O>> Finish<O> for E {
 
 /// Where the sums of a tile go. Rows and columns are those of the tile.
 #[derive(Clone, Copy)]
-pub(crate) struct Ending<O: Numeric, E: Finish<O>> {
+pub(crate) struct Ending<O: Stored, E: Finish<O>> {
     pub(crate) epilogue: E,
     /// Columns of the tile, and CTAs that share it.
     pub(crate) columns: usize,
@@ -202,7 +202,7 @@ pub(crate) struct Ending<O: Numeric, E: Finish<O>> {
     pub(crate) data: Data<O, E::Outputs>,
 }
 
-impl<O: Numeric, E: Finish<O>> Ending<O, E> {
+impl<O: Stored, E: Finish<O>> Ending<O, E> {
     /// The same, behind what it does beside the mainloop.
     pub(super) fn begun(self) -> Self {
         Ending {

@@ -5,27 +5,27 @@ use std::fmt;
 use tilekit::library::epilogue::{gelu, relu, silu};
 use tilekit::prelude::*;
 
-use super::factor::{UNIT_BYTES, unit};
+use super::factor::{Stored, UNIT_BYTES, unit};
 use super::given::Given;
 use super::outputs::{GivenOutputs, NoOutputs, OutputHandles};
 
 /// The numbers of a call that an epilogue may use, which kernels take as a parameter. Rows of the source begin where tensor maps want them, or `ANYWHERE`.
 #[derive(Clone, Copy, Aggregate, KernelParam)]
-pub struct Data<O, X = NoOutputs, const ANYWHERE: bool = false> {
+pub struct Data<O: Stored, X = NoOutputs, const ANYWHERE: bool = false> {
     /// The factor of products.
     pub alpha: Scalar<f32>,
     /// The factor of the source.
     pub beta: Scalar<f32>,
-    #[align(if ANYWHERE { size_of::<O>() } else { UNIT_BYTES })]
-    pub(crate) source: Ptr<O>,
+    #[align(if ANYWHERE { size_of::<O::Addend>() } else { UNIT_BYTES })]
+    pub(crate) source: Ptr<O::Addend>,
     /// Elements from one row of the source to the next.
-    #[multiple_of(if ANYWHERE { 1 } else { unit::<O>() })]
+    #[multiple_of(if ANYWHERE { 1 } else { unit::<O::Addend>() })]
     pub(crate) source_pitch: Scalar<i32>,
     /// Elements from the source of one product of a batch to the next.
-    #[multiple_of(if ANYWHERE { 1 } else { unit::<O>() })]
+    #[multiple_of(if ANYWHERE { 1 } else { unit::<O::Addend>() })]
     pub(crate) source_batch: Scalar<i64>,
     /// A number for each row or column.
-    pub(crate) bias: Ptr<O>,
+    pub(crate) bias: Ptr<O::Addend>,
     /// Of A and of B.
     pub(crate) scales: [Ptr<f32>; 2],
     /// What the epilogue stores beside the result.
@@ -36,7 +36,7 @@ pub struct Data<O, X = NoOutputs, const ANYWHERE: bool = false> {
 pub(crate) type DataOf<O, E, const ANYWHERE: bool = false> =
     Data<O, <E as Epilogue<O>>::Outputs, ANYWHERE>;
 
-impl<O, X> Data<O, X, true> {
+impl<O: Stored, X> Data<O, X, true> {
     /// The same as epilogues take it.
     pub(crate) fn of_any_rows(self) -> Data<O, X> {
         let Data {
@@ -62,12 +62,12 @@ impl<O, X> Data<O, X, true> {
     }
 }
 
-impl<O: Numeric> Data<O> {
+impl<O: Stored> Data<O> {
     /// Of sums without factors: what is added to them, its pitch and the step from one matrix to the next, and the bias.
     #[track_caller]
     pub(crate) fn of_sum(
-        (source, source_pitch, source_batch): (Ptr<O>, Scalar<i32>, Scalar<i64>),
-        bias: Ptr<O>,
+        (source, source_pitch, source_batch): (Ptr<O::Addend>, Scalar<i32>, Scalar<i64>),
+        bias: Ptr<O::Addend>,
     ) -> Self {
         Data {
             alpha: scalar(1.0),
@@ -85,7 +85,7 @@ impl<O: Numeric> Data<O> {
 
 /// Where sums stand in the result, and the numbers of the call. Rows and columns are tensors that broadcast against the sums.
 #[derive(Clone, Copy, Aggregate)]
-pub struct Place<O, X = NoOutputs> {
+pub struct Place<O: Stored, X = NoOutputs> {
     /// The row of the result.
     pub row: Tensor<i32>,
     /// The column of the result.
@@ -102,7 +102,7 @@ pub struct Place<O, X = NoOutputs> {
     pub(crate) stored: Option<GivenOutputs>,
 }
 
-impl<O: Numeric, X: OutputHandles> Place<O, X> {
+impl<O: Stored, X: OutputHandles> Place<O, X> {
     /// The source of the call, which has one where `beta` is not 0.
     #[device]
     pub fn source(self) -> Tensor<f32> {
@@ -114,7 +114,7 @@ impl<O: Numeric, X: OutputHandles> Place<O, X> {
         let inside = (self.row < self.size[0]) & (self.column < self.size[1]);
         let source = data.source + self.batch.cast::<i64>() * data.source_batch;
         let at = self.row * data.source_pitch + self.column;
-        let source = source.at(at).mask(inside).other(O::ZERO).load();
+        let source = source.at(at).mask(inside).other(O::Addend::ZERO).load();
         source.cast::<f32>()
     }
 
@@ -126,7 +126,13 @@ impl<O: Numeric, X: OutputHandles> Place<O, X> {
             "the epilogue reads a bias of `Axis::{axis:?}`, which `options.bias` is not"
         );
         let (at, end) = self.along(axis);
-        let bias = self.data.bias.at(at).mask(at < end).other(O::ZERO).load();
+        let bias = self
+            .data
+            .bias
+            .at(at)
+            .mask(at < end)
+            .other(O::Addend::ZERO)
+            .load();
         bias.cast::<f32>()
     }
 
@@ -197,7 +203,7 @@ pub trait Named: Copy + Send + Sync + 'static {
 }
 
 /// What happens to sums before they are rounded to `O` and stored: [`Plain`], [`Standard`], or a closure of the author's in [`Author`].
-pub trait Epilogue<O: Numeric>: Named {
+pub trait Epilogue<O: Stored>: Named {
     /// What it stores beside the results: [`NoOutputs`], or [`OutputPtrs`](super::outputs::OutputPtrs).
     type Outputs: OutputHandles;
 
@@ -230,7 +236,7 @@ pub struct Plain;
 
 impl Named for Plain {}
 
-impl<O: Numeric> Epilogue<O> for Plain {
+impl<O: Stored> Epilogue<O> for Plain {
     type Outputs = NoOutputs;
 
     fn finish(self, sums: Tensor<f32>, _: Place<O>) -> Tensor<f32> {
@@ -245,6 +251,9 @@ impl<O: Numeric> Epilogue<O> for Plain {
         Some(self)
     }
 }
+
+/// Columns that a closure finishes at a time: as many as leave room in registers for what it computes beside the sums, and in shared memory for what it reduces over warps.
+pub(super) const AUTHOR_COLUMNS: usize = 32;
 
 /// A closure as an epilogue. It captures nothing, so that its type says which it is.
 #[derive(Clone, Copy)]
@@ -274,7 +283,7 @@ impl<F: Copy + Send + Sync + 'static> Named for Author<F> {
     }
 }
 
-impl<O: Numeric, F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Sync + 'static>
+impl<O: Stored, F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Sync + 'static>
     Epilogue<O> for Author<F>
 {
     type Outputs = NoOutputs;
@@ -286,7 +295,7 @@ impl<O: Numeric, F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Syn
     }
 
     fn columns(&self) -> usize {
-        64
+        AUTHOR_COLUMNS
     }
 }
 
@@ -374,7 +383,7 @@ impl fmt::Display for Standard {
     }
 }
 
-impl<O: Numeric> Epilogue<O> for Standard {
+impl<O: Stored> Epilogue<O> for Standard {
     type Outputs = NoOutputs;
 
     #[track_caller]

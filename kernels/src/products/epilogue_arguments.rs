@@ -1,17 +1,17 @@
 //! What a launch passes for the numbers of a call that an epilogue may use.
 
-use tilekit::prelude::*;
 use tilekit::{Argument, Buffer, Packing};
 
 use super::check::View;
 use super::epilogue::Data;
+use super::factor::Stored;
 use super::matrix::Matrix;
 use super::outputs::{GivenOutputs, NoOutputs, OutputHandles};
 
 /// The source in rows, the bias, the scales of A and B, and `alpha` and `beta`. What a call does not have is any buffer, which nothing reads.
-pub(super) struct EpilogueArguments<'a, O> {
-    pub(super) source: (View<'a, O>, Matrix),
-    pub(super) bias: &'a Buffer<O>,
+pub(super) struct EpilogueArguments<'a, O: Stored> {
+    pub(super) source: (View<'a, O::Addend>, Matrix),
+    pub(super) bias: &'a Buffer<O::Addend>,
     pub(super) scales: [&'a Buffer<f32>; 2],
     pub(super) alpha_beta: [f32; 2],
     /// What the epilogue stores beside the result, packed as its type of handles.
@@ -51,7 +51,7 @@ impl Argument<NoOutputs> for NoOutputs {
     }
 }
 
-impl<O: DeviceElement, X: OutputHandles, const ANYWHERE: bool> Argument<Data<O, X, ANYWHERE>>
+impl<O: Stored, X: OutputHandles, const ANYWHERE: bool> Argument<Data<O, X, ANYWHERE>>
     for &EpilogueArguments<'_, O>
 {
     fn pack(&self, packing: &mut Packing<'_>) -> tilekit::Result<()> {

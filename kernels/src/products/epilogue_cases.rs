@@ -10,7 +10,7 @@ use super::form::Side;
 use super::numbers::{few, few_exchanged, many};
 
 /// What [`Standard`] makes of a sum.
-pub(super) fn standard<T: Operand, O: ResultOf<T>>(
+pub(super) fn standard<T: Operand, O: ResultOf<T, Addend = O>>(
     p: &Product<T, O>,
     epilogue: Standard,
     [batch, i, j]: [usize; 3],
@@ -46,7 +46,7 @@ pub(super) fn standard<T: Operand, O: ResultOf<T>>(
     }
 }
 
-fn finished<T: Operand, O: ResultOf<T>>(
+fn finished<T: Operand, O: ResultOf<T, Addend = O>>(
     case: &mut Case,
     lies: Lies,
     epilogue: Standard,

@@ -1,7 +1,7 @@
 //! Element types of operands and results, and what the kernels do with each.
 
 use tilekit::prelude::*;
-use tilekit::{L2Promotion, TensorSource, TensorView};
+use tilekit::{Buffer, L2Promotion, TensorSource, TensorView};
 
 /// Multiprocessors of an H200, for which the model is fitted.
 pub const MULTIPROCESSORS: usize = 132;
@@ -39,12 +39,24 @@ pub trait Stored: DeviceElement {
     /// An integer of as many bits.
     #[doc(hidden)]
     type Bits: Int;
+
+    /// The type of what is added to results of this type, a bias and a source: their own, of 8-bit floats bf16.
+    type Addend: Numeric + Stored<Addend = Self::Addend>;
+
+    /// Results as what is added to others, if that is of their own type.
+    #[doc(hidden)]
+    fn addends(results: &Buffer<Self>) -> Option<&Buffer<Self::Addend>>;
 }
 
 macro_rules! stored {
     ($($element:ty: $bits:ty;)*) => {$(
         impl Stored for $element {
             type Bits = $bits;
+            type Addend = Self;
+
+            fn addends(results: &Buffer<Self>) -> Option<&Buffer<Self>> {
+                Some(results)
+            }
         }
     )*};
 }
@@ -54,10 +66,23 @@ stored! {
     f16: u16;
     f32: u32;
     i32: u32;
-    E4m3: u8;
-    E5m2: u8;
     i8: u8;
 }
+
+macro_rules! stored_by_byte {
+    ($($element:ty)*) => {$(
+        impl Stored for $element {
+            type Bits = u8;
+            type Addend = bf16;
+
+            fn addends(_: &Buffer<Self>) -> Option<&Buffer<bf16>> {
+                None
+            }
+        }
+    )*};
+}
+
+stored_by_byte! { E4m3 E5m2 }
 
 /// An element type of operands: bf16, f16, f32 (multiplied as tf32, or by three products of it: [`Precision`](super::Precision)), [`E4m3`], [`E5m2`], i8.
 pub trait Operand: WgmmaOperand<Self, Self::Sum> + Stored {
@@ -127,18 +152,18 @@ impl Operand for f32 {
 }
 
 /// An element type of results of operands of type `T`: bf16 and f16 of their own type and f32, 8-bit floats of bf16, f16 and f32, i8 of i32 and, scaled, of
-/// bf16, f16 and f32, f32 of f32.
-pub trait ResultOf<T>: Numeric + Stored {}
+/// bf16, f16 and f32, f32 of f32; and of all floats of 16 and 8 bits [`E4m3`] and [`E5m2`], whose largest numbers stand for what is beyond them.
+pub trait ResultOf<T>: Stored {}
 
 macro_rules! results {
     ($($operand:ty => $($result:ty)*;)*) => {$($(impl ResultOf<$operand> for $result {})*)*};
 }
 
 results! {
-    bf16 => bf16 f32;
-    f16 => f16 f32;
-    E4m3 => bf16 f16 f32;
-    E5m2 => bf16 f16 f32;
+    bf16 => bf16 f32 E4m3 E5m2;
+    f16 => f16 f32 E4m3 E5m2;
+    E4m3 => bf16 f16 f32 E4m3 E5m2;
+    E5m2 => bf16 f16 f32 E4m3 E5m2;
     i8 => i32 bf16 f16 f32;
     f32 => f32;
 }

@@ -5,11 +5,12 @@ use std::ops::Range;
 use tilekit::prelude::*;
 
 use super::epilogue::{Data, Epilogue, Place};
+use super::factor::Stored;
 use super::outputs::{NoOutputs, OutputHandles};
 
 /// Where a warpgroup's sums stand in the result, and the numbers of the call.
 #[derive(Clone, Copy)]
-pub(crate) struct Finished<O, X = NoOutputs> {
+pub(crate) struct Finished<O: Stored, X = NoOutputs> {
     /// Its first row and column there.
     pub(crate) first: [Scalar<i32>; 2],
     /// Which product of a batch.
@@ -32,7 +33,7 @@ fn width_of(columns: usize) -> usize {
 
 /// Stores what `finish` makes of the sums, some columns at a time: it gets them and the range of their numbers.
 #[track_caller]
-pub(crate) fn store_by_columns<S: Numeric, O: Numeric>(
+pub(crate) fn store_by_columns<S: Numeric, O: Element>(
     sums: Tensor<S>,
     buffer: Smem<O>,
     finish: impl Fn(Tensor<f32>, Range<usize>) -> Tensor<f32>,
@@ -43,7 +44,7 @@ pub(crate) fn store_by_columns<S: Numeric, O: Numeric>(
 
 /// The same by so many columns.
 #[track_caller]
-fn store_in_parts<S: Numeric, O: Numeric>(
+fn store_in_parts<S: Numeric, O: Element>(
     (sums, width): (Tensor<S>, usize),
     buffer: Smem<O>,
     finish: impl Fn(Tensor<f32>, Range<usize>) -> Tensor<f32>,
@@ -58,7 +59,7 @@ fn store_in_parts<S: Numeric, O: Numeric>(
     }
 }
 
-impl<O: Numeric, X: OutputHandles> Finished<O, X> {
+impl<O: Stored, X: OutputHandles> Finished<O, X> {
     /// Stores what the epilogue makes of the sums.
     #[track_caller]
     pub(crate) fn store<S: Numeric>(

@@ -88,7 +88,7 @@ pub(super) struct RowsOfGroup<O> {
     pub(super) end: [Scalar<i32>; 2],
 }
 
-impl<O: Numeric> RowsOfGroup<O> {
+impl<O: Element> RowsOfGroup<O> {
     /// Stores `rows` by `columns` results from shared memory to `first` row and column: by TMA, or where the group ends within them, by threads, for behind it lies the next group; so too where rows end
     /// within 16 bytes, of which a TMA store writes all.
     #[device]
@@ -119,7 +119,7 @@ impl<O: Numeric> RowsOfGroup<O> {
 /// and rows of C begin every `pitch` elements at `out`, which is `c`. Scales of B and the bias of a group begin `b_scales_of_group` and `bias_of_group` numbers after those of the group
 /// before.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn grouped<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+pub fn grouped<T: Operand, O: ResultOf<T, Addend = O>, E: Epilogue<O, Outputs = NoOutputs>>(
     #[fixed] form: Form<ManyTile, E>,
     #[block(form.sides[0].block::<T>(form.tile.shape()[0]), form.sides[0].swizzle::<T>(form.tile.shape()[0]))]
     a: TensorMap<T>,

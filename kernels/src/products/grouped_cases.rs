@@ -33,7 +33,7 @@ struct Grouped<T, O> {
     begins: Input<i32>,
 }
 
-impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
+impl<T: Operand, O: ResultOf<T, Addend = O>> Grouped<T, O> {
     /// Groups of `rows` rows each, or where that is 0, of 0 to 299.
     fn new(case: &mut Case) -> Self {
         let size @ [groups, n, k] = ["groups", "n", "k"].map(|name| case.size(name));
@@ -155,7 +155,7 @@ impl<T: Operand, O: ResultOf<T>> Grouped<T, O> {
 }
 
 /// Runs products of groups by the tile of that number, or by the model's plan if it is 0; `after` is what the epilogue makes of a sum, by group, row and column.
-fn product<T: Operand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+fn product<T: Operand, O: ResultOf<T, Addend = O>, E: Epilogue<O, Outputs = NoOutputs>>(
     case: &mut Case,
     epilogue: E,
     after: impl Fn(&Grouped<T, O>, [usize; 3], f64) -> f64,

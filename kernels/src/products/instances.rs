@@ -6,7 +6,7 @@ use super::any_rows::AnyTile;
 use super::cluster_tiles::ClusterTile;
 use super::copied_tiles::CopiedTile;
 use super::dense::{ManyTile, PAIR};
-use super::factor::INSTRUCTION_ROWS;
+use super::factor::{INSTRUCTION_ROWS, UNIT_BYTES};
 use super::few_tiles::FewTile;
 use super::need::{Loose, Need};
 use super::options::Precision;
@@ -163,6 +163,16 @@ impl Instance {
         }
     }
 
+    /// Whether TMA stores, if there are such, are of rows of whole units.
+    fn stores_whole_units(self, element_bytes: usize) -> bool {
+        let columns = match self {
+            Instance::Many(tile) | Instance::Wave(tile) => tile.columns,
+            Instance::Persistent(tile) => tile.stored()[1],
+            _ => return true,
+        };
+        (columns * element_bytes).is_multiple_of(UNIT_BYTES)
+    }
+
     /// Whether rows of its tiles are columns of the result.
     fn turned(self) -> bool {
         match self {
@@ -197,6 +207,9 @@ impl Instance {
         };
         let is_precise = matches!(self, Instance::Precise(_) | Instance::PreciseParts(_));
         if is_precise != (need.precision == Precision::Tf32x3) || (need.by_rows && self.turned()) {
+            return None;
+        }
+        if !self.stores_whole_units(need.element_bytes[1]) {
             return None;
         }
         match self {

@@ -8,6 +8,7 @@ use super::division::Division;
 use super::epilogue::Data;
 use super::epilogue_arguments::EpilogueArguments;
 use super::every_other_row::{STEPS, first_columns};
+use super::factor::Stored;
 use super::form::{Form, Side};
 use super::matrix::Matrix;
 use super::need::Need;
@@ -94,7 +95,7 @@ pub(super) type CopiedHandles<T, O, X> = handles! {
 };
 
 /// What a kernel reads and writes, all of it in rows.
-pub(super) struct Launch<'a, T, O> {
+pub(super) struct Launch<'a, T, O: Stored> {
     pub(super) need: Need,
     pub(super) factors: [View<'a, T>; 2],
     pub(super) sides: [Side; 2],
@@ -155,7 +156,7 @@ pub(super) type OfEveryOther<'l, T, O> = handles! {
     data: &'l EpilogueArguments<'l, O>,
 };
 
-impl<T: DeviceElement, O: DeviceElement> Launch<'_, T, O> {
+impl<T: DeviceElement, O: Stored> Launch<'_, T, O> {
     pub(super) fn form<I, E>(&self, tile: I, epilogue: E) -> Form<I, E> {
         Form {
             tile,

@@ -33,6 +33,9 @@ type PadHandles<T> = handles! {
     y_rows y_columns tiles_of_x: Scalar<i32>,
 };
 
+/// A result in rows, and what is added to it if that is another matrix.
+pub(super) type ResultAndSource<O> = (InRows<O>, Option<InRows<<O as Stored>::Addend>>);
+
 /// A matrix in rows that begin anywhere, and its copy.
 struct Padding<'a, T> {
     own: &'a Buffer<T>,
@@ -144,22 +147,23 @@ impl Products {
         Ok(())
     }
 
-    /// What is added to the result, in rows: another matrix, or the result as it was.
+    /// What is added to the result, in rows, where that is another matrix; else the result as it was is read, and is copied to where the result is computed.
     pub(super) fn source<O: Stored>(
         &self,
         stream: &Stream,
         (c, options): (&Buffer<O>, &Options<'_, O>),
         (own, source): (Matrix, Option<Matrix>),
         result: &InRows<O>,
-    ) -> Result<InRows<O>> {
+    ) -> Result<Option<InRows<O::Addend>>> {
         if let (Some(view), Some(matrix)) = (options.source, source) {
-            return self.placed(stream, (Role::Source, view.source()), matrix, true);
+            let placed = self.placed(stream, (Role::Source, view.source()), matrix, true);
+            return placed.map(Some);
         }
         if let Some(workspace) = result.copy.as_ref().filter(|_| options.has_source()) {
             let from = Some((c, own));
             self.copy(stream, from, (&**workspace, result.place))?;
         }
-        Ok(result.clone())
+        Ok(None)
     }
 
     /// A matrix of results in rows: where it is, or in a workspace, which it is copied to if it is read.
@@ -234,14 +238,14 @@ impl Products {
         (c, options): (&Buffer<O>, &Options<'_, O>),
         (own, source): (Matrix, Option<Matrix>),
         ends_early: bool,
-    ) -> Result<[InRows<O>; 2]> {
+    ) -> Result<ResultAndSource<O>> {
         let result = if ends_early {
             self.apart(stream, (Role::Result, c), own, false)?
         } else {
             self.placed(stream, (Role::Result, c), own, false)?
         };
         let source = self.source(stream, (c, options), (own, source), &result)?;
-        Ok([result, source])
+        Ok((result, source))
     }
 
     /// Copies a result from a workspace to where it belongs.
@@ -327,14 +331,57 @@ impl<T> Clone for InRows<T> {
     }
 }
 
+/// What a kernel reads as what is added to the result; nothing where there is none and the result is of another type.
+pub(super) fn added<'a, O: Stored>(
+    (source, options): (&'a Option<InRows<O::Addend>>, &Options<'a, O>),
+    (result, c): (&'a InRows<O>, &'a Buffer<O>),
+    nothing: &'a Buffer<O::Addend>,
+) -> (View<'a, O::Addend>, Matrix) {
+    if let (Some(source), Some(own)) = (source, options.source) {
+        return (source.view(own.source()), source.place);
+    }
+    let of_result = O::addends(result.copy.as_deref().unwrap_or(c));
+    let (buffer, place) = match of_result {
+        Some(buffer) => (buffer, result.place),
+        None => (nothing, Matrix::EMPTY),
+    };
+    (view_of(buffer, place), place)
+}
+
+/// What stands for what is added to results of another type, if nothing is; none where that is the result itself.
+pub(super) fn no_addends<O: Stored>(stream: &Stream) -> Result<Option<Arc<Buffer<O::Addend>>>> {
+    if O::DTYPE == O::Addend::DTYPE {
+        return Ok(None);
+    }
+    Ok(Some(workspace::<O::Addend>(stream, Role::Nothing, 1)?))
+}
+
+/// A matrix in rows, or all of a batch.
+fn view_of<T: DeviceElement>(buffer: &Buffer<T>, place: Matrix) -> View<'_, T> {
+    if place.is_batched() {
+        return view_of_all(buffer, place);
+    }
+    let view = buffer.view(place.shape).with_strides(place.strides);
+    view.with_offset(place.offset)
+}
+
+/// All matrices of a batch, be it one.
+fn view_of_all<T: DeviceElement>(buffer: &Buffer<T>, place: Matrix) -> View<'_, T> {
+    let ([rows, columns], [row, column]) = (place.shape, place.strides);
+    // The stride of a single matrix is anything that a tensor map takes.
+    let [batches, batch] = if place.is_batched() {
+        place.batches
+    } else {
+        [1, rows * row]
+    };
+    let view = buffer.view([batches, rows, columns]);
+    view.with_strides([batch, row, column])
+        .with_offset(place.offset)
+}
+
 impl<T: DeviceElement> InRows<T> {
     pub(crate) fn view<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
-        if self.place.is_batched() {
-            return self.view_of_all(own);
-        }
-        let (buffer, place) = (self.copy.as_deref().unwrap_or(own), self.place);
-        let view = buffer.view(place.shape).with_strides(place.strides);
-        view.with_offset(place.offset)
+        view_of(self.copy.as_deref().unwrap_or(own), self.place)
     }
 
     /// The same for a tensor map of an operand of a product.
@@ -344,16 +391,6 @@ impl<T: DeviceElement> InRows<T> {
 
     /// All matrices of a batch, be it one.
     pub(super) fn view_of_all<'a>(&'a self, own: &'a Buffer<T>) -> View<'a, T> {
-        let (buffer, place) = (self.copy.as_deref().unwrap_or(own), self.place);
-        let ([rows, columns], [row, column]) = (place.shape, place.strides);
-        // The stride of a single matrix is anything that a tensor map takes.
-        let [batches, batch] = if place.is_batched() {
-            place.batches
-        } else {
-            [1, rows * row]
-        };
-        let view = buffer.view([batches, rows, columns]);
-        view.with_strides([batch, row, column])
-            .with_offset(place.offset)
+        view_of_all(self.copy.as_deref().unwrap_or(own), self.place)
     }
 }

@@ -1,9 +1,9 @@
 //! What a call does beside multiplying.
 
-use tilekit::prelude::*;
 use tilekit::{Buffer, TensorView};
 
 use super::epilogue::{Activation, Axis, Scales, Standard};
+use super::factor::Stored;
 use super::given::Given;
 
 /// How exactly f32 is multiplied on tensor cores, which have no f32. Sums are f32.
@@ -22,19 +22,19 @@ pub enum Precision {
 /// All of it but the product is computed in f32, also where A and B are i8 and C and what is added to it i32: whole numbers are exact to 2²⁴, and a C of i32 that is larger is
 /// rounded even by `beta` of 1. A C of i32 loses its fraction, as by `as i32`, and is the nearest i32 of what is beyond all of them. The product alone is exact in i32.
 #[derive(Clone, Copy)]
-pub struct Options<'a, O> {
+pub struct Options<'a, O: Stored> {
     /// The factor of the product.
     pub alpha: f32,
     /// The factor of the source. The source is not read where it is 0.
     pub beta: f32,
     /// A matrix of the shape of C, whose memory is C's own or apart from it; C itself, as it was before, if there is none.
-    pub source: Option<&'a TensorView<'a, O>>,
+    pub source: Option<&'a TensorView<'a, O::Addend>>,
     /// Factors of A: one, or one for each row.
     pub a_scales: Option<&'a Buffer<f32>>,
     /// Factors of B: one, or one for each column.
     pub b_scales: Option<&'a Buffer<f32>>,
     /// A number that is added to each row or column.
-    pub bias: Option<(&'a Buffer<O>, Axis)>,
+    pub bias: Option<(&'a Buffer<O::Addend>, Axis)>,
     /// What happens in the end.
     pub activation: Activation,
     /// How exactly f32 is multiplied. Other types have no choice, and neither have products of groups.
@@ -44,7 +44,7 @@ pub struct Options<'a, O> {
     pub are_settled: [bool; 2],
 }
 
-impl<O> Default for Options<'_, O> {
+impl<O: Stored> Default for Options<'_, O> {
     fn default() -> Self {
         Options {
             alpha: 1.0,
@@ -60,7 +60,7 @@ impl<O> Default for Options<'_, O> {
     }
 }
 
-impl<O: DeviceElement> Options<'_, O> {
+impl<O: Stored> Options<'_, O> {
     /// Whether the product is stored as it is.
     pub(super) fn are_plain(&self) -> bool {
         let has_none = self.a_scales.is_none() && self.b_scales.is_none() && self.bias.is_none();

@@ -5,7 +5,8 @@ use std::fmt;
 use tilekit::prelude::*;
 use tilekit::rt::{Carry, InAggregates};
 
-use super::epilogue::{Axis, Epilogue, Named, Place};
+use super::epilogue::{AUTHOR_COLUMNS, Axis, Epilogue, Named, Place};
+use super::factor::Stored;
 use super::given::Given;
 
 /// What kernels take for what an epilogue stores beside the result.
@@ -113,7 +114,7 @@ impl<F: Copy + Send + Sync + 'static, P: Copy + 'static> Named for Storing<F, P>
 
 impl<O, P, F> Epilogue<O> for Storing<F, P>
 where
-    O: Numeric,
+    O: Stored,
     P: Element,
     F: Fn(Tensor<f32>, Place<O, OutputPtrs<P>>) -> Tensor<f32> + Copy + Send + Sync + 'static,
 {
@@ -130,7 +131,7 @@ where
     }
 
     fn columns(&self) -> usize {
-        32
+        AUTHOR_COLUMNS
     }
 }
 
@@ -173,7 +174,7 @@ impl Reduction {
     }
 }
 
-impl<O: Numeric, P: Element> Place<O, OutputPtrs<P>> {
+impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
     /// Which dimension of sums goes along a row of the result.
     fn along_rows(self) -> usize {
         usize::from(self.row.shape()[1] == 1)

@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::check::View;
 use super::error::{Result, expect};
+use super::factor::Stored;
 use super::options::Options;
 use crate::overlap::{Elements, Overlap, is_same_view};
 
@@ -28,7 +29,7 @@ pub(super) fn check_apart<T: DeviceElement, O: DeviceElement>(
 }
 
 /// No element of a result is one of the numbers that its rows or columns are multiplied by, or that are added to them: other threads read those while it is written.
-pub(super) fn check_numbers_apart<O: DeviceElement, P: DeviceElement>(
+pub(super) fn check_numbers_apart<O: Stored, P: DeviceElement>(
     options: &Options<'_, O>,
     result: (&'static str, &View<'_, P>),
 ) -> Result<()> {
@@ -47,8 +48,8 @@ pub(super) fn check_numbers_apart<O: DeviceElement, P: DeviceElement>(
 }
 
 /// A source is the result itself, each of whose elements is read before it is written, or apart from it.
-pub(super) fn check_source_apart<O: DeviceElement>(
-    source: &View<'_, O>,
+pub(super) fn check_source_apart<S: DeviceElement, O: DeviceElement>(
+    source: &View<'_, S>,
     c: &View<'_, O>,
 ) -> Result<()> {
     expect(

@@ -6,7 +6,7 @@ use std::ops;
 use tilekit::prelude::*;
 
 use super::epilogue::{DataOf, Epilogue};
-use super::factor::{Operand, ResultOf, depth, unit};
+use super::factor::{Operand, ResultOf, Stored, depth, unit};
 use super::finished::Finished;
 use super::form::Form;
 use super::multicast::{Share, load_boxes, tile_of_cluster};
@@ -101,7 +101,7 @@ impl Own {
 
 /// A product and what the partitions of a CTA share.
 #[derive(Clone, Copy)]
-pub(super) struct Persistent<T: Operand, O: Numeric, E: Epilogue<O>> {
+pub(super) struct Persistent<T: Operand, O: Stored, E: Epilogue<O>> {
     form: Form<PersistentTile, E>,
     maps: (TensorMap<T>, TensorMap<T>, TensorMap<O>),
     /// M and N, or in a turned tile N and M.

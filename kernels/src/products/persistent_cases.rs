@@ -11,7 +11,7 @@ use super::numbers::persistent;
 use super::persistent_tile::PersistentTile;
 use super::plan::Plan;
 
-fn product<T: Operand, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
+fn product<T: Operand, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {
     let product = Product::<T, O>::new(case, Lies::ALONG_K);
     let instance = INSTANCES[case.size("instance") - 1];
     let plan = Plan::able(instance, &product.need()).expect("tiles of a case take its operands");

@@ -28,7 +28,7 @@ fn space(need: Need) -> Space<Instance> {
     Space::of(candidates).legal(legal).predict(predict)
 }
 
-fn tuned<T: Operand, O: ResultOf<T>>(case: &mut Case, lies: Lies) -> CaseResult {
+fn tuned<T: Operand, O: ResultOf<T, Addend = O>>(case: &mut Case, lies: Lies) -> CaseResult {
     let product = Product::<T, O>::new(case, lies);
     let need = product.need();
     let instance = case.tune(space(need))?;

@@ -7,7 +7,7 @@ use tilekit_kernels::products::{Operand, ResultOf};
 use Lies::{Columns, Rows, Wide};
 
 /// An element of a test's matrices.
-pub(crate) trait Whole: Operand + ResultOf<Self> + Float {
+pub(crate) trait Whole: Operand + ResultOf<Self, Addend = Self> + Float {
     fn of(number: f32) -> Self;
     fn back(self) -> f64;
 }

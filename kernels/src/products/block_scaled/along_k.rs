@@ -51,7 +51,7 @@ fn steps_of(
 /// `C[g] = A[M, K] · B[N, K]ᵀ` for each group `g` of K, from `offsets[g]` to `offsets[g + 1]`, multiples of 128, or all of K. Elements of A count times
 /// `a_scales[k / 128, m]`, those of B times `b_scales[k / 128, n]`.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn row_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
+pub fn row_scaled<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(
     #[fixed] form: AlongForm,
     #[block([form.tile.shape()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
     #[block([form.tile.columns, BLOCK], Nvmma::B128)] b: TensorMap<T>,

@@ -34,7 +34,7 @@ struct Along<O> {
     form: AlongForm,
 }
 
-impl<O: ResultOf<E4m3>> Along<O> {
+impl<O: ResultOf<E4m3, Addend = O>> Along<O> {
     fn new(case: &mut Case, adds: bool) -> Self {
         let [groups, m, n, k] = ["groups", "m", "n", "k"].map(|name| case.size(name));
         let is_grouped = groups > 0;
@@ -146,7 +146,7 @@ impl<O: ResultOf<E4m3>> Along<O> {
 }
 
 /// Computes products once, or adds them twice to zeros.
-fn product<O: ResultOf<E4m3>>(case: &mut Case, adds: bool) -> CaseResult {
+fn product<O: ResultOf<E4m3, Addend = O>>(case: &mut Case, adds: bool) -> CaseResult {
     let products = Along::<O>::new(case, adds);
     let ([m, n, k], times) = (products.size, if adds { 2 } else { 1 });
     if adds {

@@ -86,7 +86,7 @@ impl Products {
     ///
     /// # Errors
     /// [`Error::Argument`](super::super::Error::Argument) names what does not fit; otherwise what the device has against it.
-    pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
+    pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(
         &self,
         stream: &Stream,
         a: Scaled<'_, T>,
@@ -115,7 +115,7 @@ impl Products {
     }
 
     /// Launches `block_scaled`.
-    fn launch_many<T: Operand<Sum = f32>, O: ResultOf<T>>(
+    fn launch_many<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(
         &self,
         stream: &Stream,
         call: &Call,
@@ -149,7 +149,7 @@ impl Products {
     }
 
     /// Launches `block_scaled_few_tiles`.
-    fn launch_few<T: Operand<Sum = f32>, O: ResultOf<T>>(
+    fn launch_few<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(
         &self,
         stream: &Stream,
         call: &Call,
@@ -184,7 +184,7 @@ impl Products {
     }
 
     /// Matrices where they are, or copies; of C if it is read too.
-    pub(super) fn places<T: Operand, O: ResultOf<T>>(
+    pub(super) fn places<T: Operand, O: ResultOf<T, Addend = O>>(
         &self,
         stream: &Stream,
         call: &Call,

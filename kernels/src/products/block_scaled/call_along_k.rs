@@ -52,7 +52,7 @@ impl Products {
     ///
     /// # Errors
     /// As for [`block_scaled`](Products::block_scaled).
-    pub fn row_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
+    pub fn row_scaled<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(
         &self,
         stream: &Stream,
         a: Scaled<'_, T>,

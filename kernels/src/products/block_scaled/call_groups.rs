@@ -71,7 +71,7 @@ impl Products {
     ///
     /// # Errors
     /// As for [`block_scaled`](Products::block_scaled).
-    pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T>>(
+    pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(
         &self,
         stream: &Stream,
         a: Scaled<'_, T>,

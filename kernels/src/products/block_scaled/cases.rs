@@ -30,7 +30,7 @@ pub(super) fn tiles() -> Vec<ScaledTile> {
     chosen.chain([in_turns, of_parts, of_groups]).collect()
 }
 
-impl<T: Operand<Sum = f32>, O: ResultOf<T>> Scaled<T, O> {
+impl<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>> Scaled<T, O> {
     pub(super) fn new(case: &mut Case) -> Self {
         let size @ [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
         let depth = k.next_multiple_of(unit::<T>());
@@ -114,7 +114,7 @@ pub(super) fn tolerance(k: usize) -> Tolerance {
     }
 }
 
-fn product<T: Operand<Sum = f32>, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
+fn product<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {
     let product = Scaled::<T, O>::new(case);
     let [m, n, k] = product.size;
     let tile = tiles()[case.size("tile")];

@@ -47,7 +47,7 @@ pub(super) enum Kind {
 }
 
 impl Call {
-    pub(super) fn check<T: Operand, O: ResultOf<T>>(
+    pub(super) fn check<T: Operand, O: ResultOf<T, Addend = O>>(
         kind: Kind,
         [a, b]: [Scaled<'_, T>; 2],
         c: &View<'_, O>,

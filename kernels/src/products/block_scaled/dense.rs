@@ -13,7 +13,7 @@ use crate::products::registers::registers_of;
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ`, where the elements of A count times `a_scales[k / 128, m]` and those of B times the scale of their block of 128 by 128, at
 /// `b_scales + n / 128 * b_scales_of_columns + k / 128 * b_scales_of_steps`.
 #[kernel(warps = 4, cluster = tile.ctas(), min_ctas_per_sm = 1)]
-pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T>>(
+pub fn block_scaled<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(
     #[fixed] tile: ScaledTile,
     #[block([tile.shares()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
     #[block([tile.shares()[1], BLOCK], Nvmma::B128)] b: TensorMap<T>,

@@ -58,7 +58,7 @@ impl fmt::Display for FewScaledTile {
 
 /// The product of [`block_scaled`](super::dense::block_scaled), a tile for each cluster, whose CTAs share the steps along K. Rows of C begin every `pitch` elements.
 #[kernel(warps = 4, cluster = tile.ctas, min_ctas_per_sm = 1)]
-pub fn block_scaled_few_tiles<T: Operand<Sum = f32>, O: ResultOf<T>>(
+pub fn block_scaled_few_tiles<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(
     #[fixed] tile: FewScaledTile,
     #[block([tile.shape()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
     #[block([tile.columns, BLOCK], Nvmma::B128)] b: TensorMap<T>,

@@ -8,7 +8,7 @@ use super::plan::FEW_TILES;
 use super::tile::BLOCK;
 use crate::products::factor::{Operand, ResultOf, unit};
 
-fn product<T: Operand<Sum = f32>, O: ResultOf<T>>(case: &mut Case) -> CaseResult {
+fn product<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {
     let product = Scaled::<T, O>::new(case);
     let [m, n, k] = product.size;
     let (tile, _) = FEW_TILES[case.size("tile")];

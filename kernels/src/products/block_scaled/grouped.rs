@@ -33,7 +33,7 @@ impl fmt::Display for GroupedForm {
 /// for. A is `[M, K]` with scales `[K / 128, M]`, B is `[groups, N, K]` with a scale for each block of 128 by 128, which lie as those of
 /// [`block_scaled`](super::dense::block_scaled); those of a group begin `b_scales_of_group` numbers after those of the group before. Rows of C begin every `pitch` elements at `out`, which is `c`.
 #[kernel(warps = 4, cluster = form.tile.ctas(), min_ctas_per_sm = 1)]
-pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T>>(
+pub fn block_scaled_grouped<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(
     #[fixed] form: GroupedForm,
     #[block([form.tile.shares()[0], BLOCK], Nvmma::B128)] a: TensorMap<T>,
     #[block([1, form.tile.shares()[1], BLOCK], Nvmma::B128)] b: TensorMap<T>,

@@ -359,7 +359,7 @@ impl<T: Operand<Sum = f32>> Mainloop<T> {
 
     /// Stores the sums of a warpgroup to a buffer.
     #[track_caller]
-    pub(super) fn store<O: Numeric>(self, sums: &Sums, buffer: Smem<O>) {
+    pub(super) fn store<O: Element>(self, sums: &Sums, buffer: Smem<O>) {
         let (tile, chunk) = (self.tile, self.tile.chunk());
         for (number, sum) in sums.iter().enumerate() {
             let [row, column] = tile.parts()[number / tile.chunks()];

@@ -21,8 +21,9 @@ use crate::products::check_matrices::check_along_y;
 use crate::products::epilogue::{Data, Epilogue, Plain};
 use crate::products::epilogue_arguments::EpilogueArguments;
 use crate::products::error::Result;
-use crate::products::factor::ResultOf;
+use crate::products::factor::{ResultOf, Stored};
 use crate::products::matrix::Matrix;
+use crate::products::operands::added;
 use crate::products::options::Options;
 use crate::products::outputs::NoOutputs;
 use crate::products::weight_only::one_matrix;
@@ -60,7 +61,7 @@ type FewHandles<T, O> = handles! {
 };
 
 /// What a kernel reads and writes, all of it in rows.
-struct SparseLaunch<'a, T, O> {
+struct SparseLaunch<'a, T, O: Stored> {
     a: &'a SparseMatrix<T>,
     b: View<'a, T>,
     result: (View<'a, O>, Matrix),
@@ -160,7 +161,7 @@ impl Products {
     ///
     /// # Errors
     /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit; otherwise what the device has against it.
-    pub fn sparse<T: SparseOperand, O: ResultOf<T>>(
+    pub fn sparse<T: SparseOperand, O: ResultOf<T, Addend = O>>(
         &self,
         stream: &Stream,
         a: &SparseMatrix<T>,
@@ -178,7 +179,7 @@ impl Products {
     ///
     /// # Errors
     /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit.
-    pub fn plan_sparse<T: SparseOperand, O: ResultOf<T>>(
+    pub fn plan_sparse<T: SparseOperand, O: ResultOf<T, Addend = O>>(
         &self,
         a: &SparseMatrix<T>,
         b: &View<'_, T>,
@@ -188,7 +189,11 @@ impl Products {
         Ok(SparseCall::check(a, b, c, options)?.described())
     }
 
-    fn run_sparse<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+    fn run_sparse<
+        T: SparseOperand,
+        O: ResultOf<T, Addend = O>,
+        E: Epilogue<O, Outputs = NoOutputs>,
+    >(
         &self,
         stream: &Stream,
         (a, b): (&SparseMatrix<T>, &View<'_, T>),
@@ -215,22 +220,18 @@ impl Products {
             None => (scales, epilogue),
         };
         let factor = self.factor(stream, (Role::Y, b.source()), (call.b, call.taken))?;
-        let [result, source] = self.stored(
+        let (result, source) = self.stored(
             stream,
             (c.source(), options),
             (call.result, call.source),
             call.result_ends_early(),
         )?;
-        let own_source = options.source.filter(|_| call.source.is_some());
         let launch = SparseLaunch {
             a,
             b: factor.view(b.source()),
             result: (result.view(c.source()), result.place),
             data: EpilogueArguments {
-                source: (
-                    source.view(own_source.map_or(c.source(), View::source)),
-                    source.place,
-                ),
+                source: added((&source, options), (&result, c.source()), c.source()),
                 bias: options.bias.map_or(c.source(), |(bias, _)| bias),
                 scales,
                 alpha_beta: [options.alpha, options.beta],
@@ -241,7 +242,11 @@ impl Products {
         self.copy_back(stream, &result, (c.source(), call.result))
     }
 
-    fn launch_sparse<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+    fn launch_sparse<
+        T: SparseOperand,
+        O: ResultOf<T, Addend = O>,
+        E: Epilogue<O, Outputs = NoOutputs>,
+    >(
         &self,
         stream: &Stream,
         (call, plan): (&SparseCall, SparsePlan),

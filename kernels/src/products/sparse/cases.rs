@@ -66,7 +66,7 @@ fn operand<T: SparseOperand>(case: &mut Case, name: &str, shape: [usize; 2]) -> 
     case.normal::<T>(name, shape)
 }
 
-impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
+impl<T: SparseOperand, O: ResultOf<T, Addend = O>> Sparse<T, O> {
     fn new(case: &mut Case, lies: Lies) -> Self {
         let size @ [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
         let pitch = stride::<T>(k);
@@ -265,7 +265,7 @@ impl<T: SparseOperand, O: ResultOf<T>> Sparse<T, O> {
     }
 }
 
-fn plain<T: SparseOperand, O: ResultOf<T>>(case: &mut Case, lies: Lies) -> CaseResult {
+fn plain<T: SparseOperand, O: ResultOf<T, Addend = O>>(case: &mut Case, lies: Lies) -> CaseResult {
     let product = Sparse::<T, O>::new(case, lies);
     if !lies.b_along_n && !lies.turned {
         product.beside_dense(case)?;

@@ -33,7 +33,7 @@ pub(super) struct SparseCall {
 }
 
 impl SparseCall {
-    pub(super) fn check<T: SparseOperand, O: ResultOf<T>>(
+    pub(super) fn check<T: SparseOperand, O: ResultOf<T, Addend = O>>(
         a: &SparseMatrix<T>,
         b: &View<'_, T>,
         c: &View<'_, O>,

@@ -49,7 +49,11 @@ impl fmt::Display for FewSparse {
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ`, A compressed as [`layout`](super::layout) says, a tile for each cluster. Element `[i, j]` of C is at `out + i * stride + j`, where the form says that it is turned at
 /// `out + j * stride + i`; then the source, bias and scales are those of what is stored.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
-pub fn sparse_few<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+pub fn sparse_few<
+    T: SparseOperand,
+    O: ResultOf<T, Addend = O>,
+    E: Epilogue<O, Outputs = NoOutputs>,
+>(
     #[fixed] form: SparseForm<FewSparse, E>,
     #[block([form.tile.groups * STRIP, DEPTHS * depth::<T>() / 2], Nvmma::B128)] kept: TensorMap<T>,
     #[align(16)] places: Ptr<u16>,

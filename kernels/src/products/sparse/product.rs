@@ -60,7 +60,11 @@ impl<E> SparseForm<ManySparse, E> {
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ`, A compressed as [`layout`](super::layout) says, `strips` times 64 rows of it. The map of C is that of its transpose where the form says so; then `m` and `n` are still
 /// rows and columns of A · Bᵀ, but the source, bias and scales those of what is stored.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn sparse_product<T: SparseOperand, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+pub fn sparse_product<
+    T: SparseOperand,
+    O: ResultOf<T, Addend = O>,
+    E: Epilogue<O, Outputs = NoOutputs>,
+>(
     #[fixed] form: SparseForm<ManySparse, E>,
     #[block([form.tile.groups * STRIP, depth::<T>() / 2], Nvmma::B64)] kept: TensorMap<T>,
     #[align(16)] places: Ptr<u16>,

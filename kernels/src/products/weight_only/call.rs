@@ -25,6 +25,7 @@ use crate::products::error::{Result, expect};
 use crate::products::factor::ResultOf;
 use crate::products::kept_kernels::Which;
 use crate::products::matrix::Matrix;
+use crate::products::operands::added;
 use crate::products::options::Options;
 use crate::products::outputs::NoOutputs;
 use crate::products::workspace::{Role, workspace};
@@ -182,7 +183,7 @@ impl Products {
     ///
     /// # Errors
     /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit; otherwise what the device has against it.
-    pub fn weight_only<T: Unquantised, O: ResultOf<T>>(
+    pub fn weight_only<T: Unquantised, O: ResultOf<T, Addend = O>>(
         &self,
         stream: &Stream,
         x: &View<'_, T>,
@@ -200,7 +201,7 @@ impl Products {
     ///
     /// # Errors
     /// [`Error::Argument`](crate::products::Error::Argument) names what does not fit.
-    pub fn plan_weight_only<T: Unquantised, O: ResultOf<T>>(
+    pub fn plan_weight_only<T: Unquantised, O: ResultOf<T, Addend = O>>(
         &self,
         x: &View<'_, T>,
         weights: &PackedWeights<T>,
@@ -210,7 +211,11 @@ impl Products {
         Ok(WeightCall::check(x, weights, y, options)?.described())
     }
 
-    fn run_weights<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+    fn run_weights<
+        T: Unquantised,
+        O: ResultOf<T, Addend = O>,
+        E: Epilogue<O, Outputs = NoOutputs>,
+    >(
         &self,
         stream: &Stream,
         (x, weights): (&View<'_, T>, &PackedWeights<T>),
@@ -232,23 +237,19 @@ impl Products {
         let nothing = workspace::<f32>(stream, Role::Nothing, 1)?;
         let scales = [options.a_scales, options.b_scales].map(|scales| scales.unwrap_or(&nothing));
         let factor = self.factor(stream, (Role::X, x.source()), (call.x, call.taken))?;
-        let [result, source] = self.stored(
+        let (result, source) = self.stored(
             stream,
             (y.source(), options),
             (call.result, call.source),
             call.result_ends_early(),
         )?;
-        let own_source = options.source.filter(|_| call.source.is_some());
         let launch = WeightLaunch {
             size: call.size,
             weights,
             x: factor.view(x.source()),
             result: (result.view(y.source()), result.place),
             data: EpilogueArguments {
-                source: (
-                    source.view(own_source.map_or(y.source(), View::source)),
-                    source.place,
-                ),
+                source: added((&source, options), (&result, y.source()), y.source()),
                 bias: options.bias.map_or(y.source(), |(bias, _)| bias),
                 scales,
                 alpha_beta: [options.alpha, options.beta],
@@ -259,7 +260,11 @@ impl Products {
         self.copy_back(stream, &result, (y.source(), call.result))
     }
 
-    fn launch_weights<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+    fn launch_weights<
+        T: Unquantised,
+        O: ResultOf<T, Addend = O>,
+        E: Epilogue<O, Outputs = NoOutputs>,
+    >(
         &self,
         stream: &Stream,
         plan: &WeightPlan,

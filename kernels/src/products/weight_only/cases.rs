@@ -110,7 +110,7 @@ fn scales_of(format: WeightFormat, [n, k]: [usize; 2], base: f64) -> Vec<f64> {
     scales
 }
 
-impl<T: Unquantised, O: ResultOf<T>> Weighted<T, O> {
+impl<T: Unquantised, O: ResultOf<T, Addend = O>> Weighted<T, O> {
     fn new(case: &mut Case) -> Self {
         let size @ [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
         let format = format_of(case);
@@ -244,7 +244,7 @@ fn tolerance(k: usize) -> Tolerance {
 }
 
 /// Compares results: `after` is what the epilogue makes of a sum, by row and column.
-fn expect<T: Unquantised, O: ResultOf<T>>(
+fn expect<T: Unquantised, O: ResultOf<T, Addend = O>>(
     case: &mut Case,
     product: &Weighted<T, O>,
     after: impl Fn(&Weighted<T, O>, [usize; 2], f64) -> f64,
@@ -261,7 +261,7 @@ fn expect<T: Unquantised, O: ResultOf<T>>(
     Ok(())
 }
 
-fn few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+fn few<T: Unquantised, O: ResultOf<T, Addend = O>, E: Epilogue<O, Outputs = NoOutputs>>(
     case: &mut Case,
     epilogue: E,
     after: impl Fn(&Weighted<T, O>, [usize; 2], f64) -> f64,
@@ -276,7 +276,7 @@ fn few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
     expect(case, &product, after)
 }
 
-fn many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+fn many<T: Unquantised, O: ResultOf<T, Addend = O>, E: Epilogue<O, Outputs = NoOutputs>>(
     case: &mut Case,
     epilogue: E,
     after: impl Fn(&Weighted<T, O>, [usize; 2], f64) -> f64,
@@ -305,7 +305,7 @@ const ALL: Standard = Standard {
     activation: Activation::Relu,
 };
 
-fn all<T: Unquantised, O: ResultOf<T>>(
+fn all<T: Unquantised, O: ResultOf<T, Addend = O>>(
     product: &Weighted<T, O>,
     [row, column]: [usize; 2],
     sum: f64,

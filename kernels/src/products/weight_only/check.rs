@@ -28,7 +28,7 @@ pub(super) struct WeightCall {
 }
 
 impl WeightCall {
-    pub(super) fn check<T: Unquantised, O: ResultOf<T>>(
+    pub(super) fn check<T: Unquantised, O: ResultOf<T, Addend = O>>(
         x: &View<'_, T>,
         weights: &PackedWeights<T>,
         y: &View<'_, O>,

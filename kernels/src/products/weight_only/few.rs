@@ -63,7 +63,11 @@ impl fmt::Display for FewWeights {
 
 /// `Y[M, N] = X[M, K] · W[N, K]ᵀ`, W packed as the form says, a tile for each cluster.
 #[kernel(warps = 4, cluster = form.tile.ctas, min_ctas_per_sm = 1)]
-pub fn weight_only_few<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+pub fn weight_only_few<
+    T: Unquantised,
+    O: ResultOf<T, Addend = O>,
+    E: Epilogue<O, Outputs = NoOutputs>,
+>(
     #[fixed] form: WeightForm<FewWeights, E>,
     #[align(16)] words: Ptr<u32>,
     #[align(16)] scales: Ptr<T>,

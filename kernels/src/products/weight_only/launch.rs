@@ -11,6 +11,7 @@ use crate::handles::handles;
 use crate::products::check::View;
 use crate::products::epilogue::Data;
 use crate::products::epilogue_arguments::EpilogueArguments;
+use crate::products::factor::Stored;
 use crate::products::matrix::Matrix;
 
 /// What a kernel of products with packed weights is compiled for; of the epilogue its name.
@@ -61,7 +62,7 @@ pub(super) type OfMany<'l, T, O> = handles! {
 };
 
 /// What a kernel reads and writes, all of it in rows.
-pub(super) struct WeightLaunch<'a, T, O> {
+pub(super) struct WeightLaunch<'a, T, O: Stored> {
     /// M, N, K.
     pub(super) size: [usize; 3],
     pub(super) weights: &'a PackedWeights<T>,
@@ -70,7 +71,7 @@ pub(super) struct WeightLaunch<'a, T, O> {
     pub(super) data: EpilogueArguments<'a, O>,
 }
 
-impl<T, O> WeightLaunch<'_, T, O> {
+impl<T, O: Stored> WeightLaunch<'_, T, O> {
     pub(super) fn form<I, E>(&self, tile: I, epilogue: E) -> WeightForm<I, E> {
         WeightForm {
             tile,

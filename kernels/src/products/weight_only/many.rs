@@ -46,7 +46,11 @@ impl fmt::Display for ManyWeights {
 
 /// `Y[M, N] = X[M, K] · W[N, K]ᵀ`, W packed as the form says.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn weight_only_many<T: Unquantised, O: ResultOf<T>, E: Epilogue<O, Outputs = NoOutputs>>(
+pub fn weight_only_many<
+    T: Unquantised,
+    O: ResultOf<T, Addend = O>,
+    E: Epilogue<O, Outputs = NoOutputs>,
+>(
     #[fixed] form: WeightForm<ManyWeights, E>,
     #[align(16)] words: Ptr<u32>,
     #[align(16)] scales: Ptr<T>,

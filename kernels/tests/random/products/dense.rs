@@ -94,7 +94,7 @@ struct Dense<T, O> {
     ending: Ending<O>,
 }
 
-impl<T: Operand + Number, O: ResultOf<T> + Number> Problem for Dense<T, O> {
+impl<T: Operand + Number, O: ResultOf<T, Addend = O> + Number> Problem for Dense<T, O> {
     type Call = Call;
     type Output = O;
 

@@ -87,7 +87,7 @@ struct Grouped<T, O> {
     offsets: Vec<i32>,
 }
 
-impl<T: Operand + Number, O: ResultOf<T> + Number> Problem for Grouped<T, O> {
+impl<T: Operand + Number, O: ResultOf<T, Addend = O> + Number> Problem for Grouped<T, O> {
     type Call = Call;
     type Output = O;
 

@@ -145,7 +145,9 @@ struct BlockScaled<T, O> {
     b_scales: Tensor<f32, 3>,
 }
 
-impl<T: Operand<Sum = f32> + Number, O: ResultOf<T> + Number> Problem for BlockScaled<T, O> {
+impl<T: Operand<Sum = f32> + Number, O: ResultOf<T, Addend = O> + Number> Problem
+    for BlockScaled<T, O>
+{
     type Call = Call;
     type Output = O;
 

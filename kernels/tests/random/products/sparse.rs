@@ -84,7 +84,7 @@ impl<T: SparseOperand + Number, O: Number> Sparse<T, O> {
     }
 }
 
-impl<T: SparseOperand + Number, O: ResultOf<T> + Number> Problem for Sparse<T, O> {
+impl<T: SparseOperand + Number, O: ResultOf<T, Addend = O> + Number> Problem for Sparse<T, O> {
     type Call = Call;
     type Output = O;
 

@@ -173,7 +173,7 @@ impl<T: Unquantised + Number, O: Number> WeightOnly<T, O> {
     }
 }
 
-impl<T: Unquantised + Number, O: ResultOf<T> + Number> Problem for WeightOnly<T, O> {
+impl<T: Unquantised + Number, O: ResultOf<T, Addend = O> + Number> Problem for WeightOnly<T, O> {
     type Call = Call;
     type Output = O;
 
