@@ -269,6 +269,7 @@ pub fn depthwise<T: Operand + Float + Stored<Addend = T>, E: Epilogue<T, Outputs
                         data,
                         given: None,
                         stored: None,
+                        measures: false,
                     },
                 )
             };

@@ -22,7 +22,7 @@ use super::options::Options;
 use super::plan::Plan;
 
 /// A matrix from its first element on.
-fn begun<T: DeviceElement>(buffer: &Buffer<T>, place: Matrix) -> View<'_, T> {
+pub(super) fn begun<T: DeviceElement>(buffer: &Buffer<T>, place: Matrix) -> View<'_, T> {
     let view = buffer.view(place.shape).with_strides(place.strides);
     view.with_offset(place.offset)
 }

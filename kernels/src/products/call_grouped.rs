@@ -15,7 +15,7 @@ use super::form::Form;
 use super::grouped::{grouped, plan};
 use super::kept_kernels::Which;
 use super::matrix::Matrix;
-use super::need::Need;
+use super::need::{Need, Together};
 use super::options::{Options, Precision};
 use super::outputs::NoOutputs;
 use super::overlap::{check_apart, check_numbers_apart};
@@ -125,7 +125,7 @@ impl Call {
             loose: None,
             ends_early: false,
             all_rows: false,
-            by_rows: false,
+            together: Together::One,
         }
     }
 }

@@ -6,7 +6,7 @@ use tilekit::reference::products_of_rows;
 
 use super::factor::{FETCHED, Operand, ResultOf, unit};
 use super::form::Side;
-use super::need::Need;
+use super::need::{Need, Together};
 use super::options::Precision;
 use super::outputs::NoOutputs;
 
@@ -133,7 +133,7 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
             loose: None,
             ends_early: false,
             all_rows: false,
-            by_rows: false,
+            together: Together::One,
         }
     }
 

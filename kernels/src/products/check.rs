@@ -15,7 +15,7 @@ use super::factor::{Operand, ResultOf, Stored, UNIT_BYTES};
 use super::form::Side;
 use super::instances::Instance;
 use super::matrix::Matrix;
-use super::need::{Loose, Need};
+use super::need::{Loose, Need, Together};
 use super::options::{Options, Precision};
 use super::outputs::GivenOutputs;
 use super::overlap::{check_apart, check_numbers_apart, check_source_apart};
@@ -122,8 +122,8 @@ pub(super) struct Call {
     pub(super) loose: Option<LooseCall>,
     /// No tile is of every other row of the result.
     all_rows: bool,
-    /// Rows of a tile are rows of the result.
-    by_rows: bool,
+    /// Columns of the result that the epilogue finishes together.
+    together: Together,
     element_bytes: [usize; 2],
     precision: Precision,
 }
@@ -255,7 +255,7 @@ impl Call {
             is_transposed,
             loose,
             all_rows,
-            by_rows: false,
+            together: Together::One,
             element_bytes,
             precision: options.precision,
         })
@@ -265,7 +265,7 @@ impl Call {
     pub(super) fn with_outputs(self, given: GivenOutputs) -> Call {
         Call {
             all_rows: self.all_rows || given.are_reduced(),
-            by_rows: given.have_pairs(),
+            together: given.together(),
             ..self
         }
     }
@@ -287,7 +287,7 @@ impl Call {
             loose: self.loose.map(|loose| self.loose_need(loose)),
             ends_early: self.result_ends_early(),
             all_rows: self.all_rows,
-            by_rows: self.by_rows,
+            together: self.together,
         }
     }
 

@@ -1,8 +1,11 @@
 //! The end of a tile whose steps along K the CTAs of a cluster share: they add their parts through distributed shared memory, each CTA some
 //! columns, in a fixed order, so that the sum is bit-identical in every run, and store what the epilogue makes of it.
 
+use std::ops::Range;
+
 use tilekit::prelude::*;
 
+use super::blocks::store_blocks;
 use super::epilogue::{Data, Epilogue, Place};
 use super::factor::{INSTRUCTION_ROWS, Stored};
 use super::outputs::OutputHandles;
@@ -157,6 +160,17 @@ pub(crate) trait Finish<O: Stored>: Copy {
         usize::MAX
     }
 
+    /// Results are divided by a scale for each block of a row.
+    fn has_scales(&self) -> bool {
+        false
+    }
+
+    /// Stores the scales of blocks of which the largest magnitudes are these, and returns them.
+    #[track_caller]
+    fn store_scale(self, _magnitudes: Tensor<f32>, _at: Place<O, Self::Outputs>) -> Tensor<f32> {
+        unreachable!("blocks have no scales")
+    }
+
     /// Elements of a row of the result that a thread gets at a time, at most.
     fn run(&self) -> usize {
         8
@@ -181,6 +195,15 @@ impl<O: Stored, E: Epilogue<O>> Finish<O> for E {
 
     fn columns(&self) -> usize {
         Epilogue::columns(self)
+    }
+
+    fn has_scales(&self) -> bool {
+        Epilogue::has_scales(self)
+    }
+
+    #[track_caller]
+    fn store_scale(self, magnitudes: Tensor<f32>, at: Place<O, E::Outputs>) -> Tensor<f32> {
+        Epilogue::store_scale(self, magnitudes, at)
     }
 }
 
@@ -281,6 +304,21 @@ impl<O: Stored, E: Finish<O>> Ending<O, E> {
     ) {
         let [rows, columns] = extents(&sums.shape());
         let width = self.epilogue.columns();
+        if self.epilogue.has_scales() {
+            // What it reads may be of the launch before.
+            launch_wait();
+            let part = |range: Range<usize>| {
+                let (layout, first) = (layout([rows, range.len()]), range.start);
+                let part = sums.slice(1, range).convert_layout(layout).cast::<f32>();
+                let shape = extents(&part.shape());
+                (
+                    part,
+                    self.place_of(shape, part.layout(), [row, column + first]),
+                )
+            };
+            let store = |_, results: Tensor<f32>, at| self.write(results.cast::<O>(), at);
+            return store_blocks(self.epilogue, [columns, width], part, store);
+        }
         if columns <= width {
             return self.store_as(layout([rows, columns]), [row, column], sums);
         }
@@ -341,6 +379,7 @@ impl<O: Stored, E: Finish<O>> Ending<O, E> {
             data: self.data,
             given: None,
             stored: None,
+            measures: false,
         }
     }
 

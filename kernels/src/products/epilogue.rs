@@ -100,6 +100,8 @@ pub struct Place<O: Stored, X = NoOutputs> {
     pub(crate) given: Option<Given>,
     /// Which of its outputs the call has.
     pub(crate) stored: Option<GivenOutputs>,
+    /// The results are computed for their largest magnitude, and again to be stored: now nothing is.
+    pub(crate) measures: bool,
 }
 
 impl<O: Stored, X: OutputHandles> Place<O, X> {
@@ -221,6 +223,19 @@ pub trait Epilogue<O: Stored>: Named {
     #[doc(hidden)]
     fn columns(&self) -> usize {
         usize::MAX
+    }
+
+    /// Results are divided by a scale for each block of a row, which is stored too.
+    #[doc(hidden)]
+    fn has_scales(&self) -> bool {
+        false
+    }
+
+    /// Stores the scales of blocks of which the largest magnitudes are these, and returns them.
+    #[doc(hidden)]
+    #[track_caller]
+    fn store_scale(self, _magnitudes: Tensor<f32>, _at: Place<O, Self::Outputs>) -> Tensor<f32> {
+        unreachable!("blocks have no scales")
     }
 
     /// The same for the transpose of the result, if that is known.

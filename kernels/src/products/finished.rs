@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use tilekit::prelude::*;
 
+use super::blocks::store_blocks;
 use super::epilogue::{Data, Epilogue, Place};
 use super::factor::Stored;
 use super::outputs::{NoOutputs, OutputHandles};
@@ -108,6 +109,19 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
         buffer: Smem<O>,
         width: usize,
     ) {
+        if Epilogue::has_scales(&epilogue) {
+            let [rows, columns] = [0, 1].map(|axis| sums.shape()[axis] as usize);
+            let part = |range: Range<usize>| {
+                let (shape, first) = ([rows, range.len()], range.start);
+                let part = sums.slice(1, range).cast::<f32>();
+                (part, self.place(part.layout(), first, shape))
+            };
+            let store = |range, results: Tensor<f32>, _| {
+                let panel = buffer.slice(1, range);
+                panel.store(results.cast::<O>());
+            };
+            return store_blocks(epilogue, [columns, width], part, store);
+        }
         store_in_parts((sums, width), buffer, |part, range| {
             self.columns(epilogue, part, range.start)
         });
@@ -156,6 +170,7 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
             data: self.data,
             given: None,
             stored: None,
+            measures: false,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use super::factor::{Operand, ResultOf, unit};
 use super::form::{Form, Side};
 use super::grouped::{grouped, plan, tiles};
-use super::need::Need;
+use super::need::{Need, Together};
 use super::options::Precision;
 use super::outputs::NoOutputs;
 
@@ -85,7 +85,7 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Grouped<T, O> {
             loose: None,
             ends_early: false,
             all_rows: false,
-            by_rows: false,
+            together: Together::One,
         };
         let (planned, programs) = plan(m, groups, &need);
         let tile = match case.size("tile") {

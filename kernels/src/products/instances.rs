@@ -8,7 +8,7 @@ use super::copied_tiles::CopiedTile;
 use super::dense::{ManyTile, PAIR};
 use super::factor::{INSTRUCTION_ROWS, UNIT_BYTES};
 use super::few_tiles::FewTile;
-use super::need::{Loose, Need};
+use super::need::{BLOCK, Loose, Need, Together};
 use super::options::Precision;
 use super::persistent_tile::PersistentTile;
 use super::precise::PreciseTile;
@@ -163,6 +163,26 @@ impl Instance {
         }
     }
 
+    /// Whether the threads that finish a row of its tiles have all columns of C that are finished together.
+    fn has_together(self, columns: Together) -> bool {
+        let whole_blocks = |columns: usize| columns.is_multiple_of(BLOCK);
+        match columns {
+            Together::One => true,
+            Together::Pairs => !self.turned(),
+            Together::Blocks => match self {
+                Instance::Many(tile) | Instance::Wave(tile) => whole_blocks(tile.columns),
+                Instance::Few(tile) | Instance::Copied(CopiedTile { tile, .. }) => {
+                    !tile.turned && tile.ctas == 1 && whole_blocks(tile.columns)
+                }
+                Instance::Cluster(tile) => {
+                    !tile.turned && tile.parts == 1 && whole_blocks(tile.columns)
+                }
+                // Parts of a tile, some of its columns each, are finished apart, or registers do not hold those of a block.
+                _ => false,
+            },
+        }
+    }
+
     /// Whether TMA stores, if there are such, are of rows of whole units.
     fn stores_whole_units(self, element_bytes: usize) -> bool {
         let columns = match self {
@@ -206,7 +226,8 @@ impl Instance {
             lie_so && (ctas == 1 || are_shared)
         };
         let is_precise = matches!(self, Instance::Precise(_) | Instance::PreciseParts(_));
-        if is_precise != (need.precision == Precision::Tf32x3) || (need.by_rows && self.turned()) {
+        if is_precise != (need.precision == Precision::Tf32x3) || !self.has_together(need.together)
+        {
             return None;
         }
         if !self.stores_whole_units(need.element_bytes[1]) {

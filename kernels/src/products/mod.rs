@@ -10,6 +10,7 @@ pub mod any_rows;
 #[cfg(not(test))]
 mod any_rows_cases;
 pub mod block_scaled;
+mod blocks;
 mod call;
 mod call_any_rows;
 mod call_grouped;

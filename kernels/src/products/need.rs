@@ -25,9 +25,23 @@ pub struct Need {
     pub ends_early: bool,
     /// No tile is of every other row of C: it is read as it was, or N does not say where its rows begin, as they have another pitch or an address between sectors.
     pub all_rows: bool,
-    /// Rows of a tile are rows of C, of which a thread has neighbours: the epilogue takes columns by pairs.
-    pub by_rows: bool,
+    /// Columns of C that the epilogue finishes together.
+    pub together: Together,
 }
+
+/// Columns of C that an epilogue finishes together. Tiles have more of them than one of rows of C alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Together {
+    /// One.
+    One,
+    /// Two neighbours, which one thread has.
+    Pairs,
+    /// [`BLOCK`] that have a scale.
+    Blocks,
+}
+
+/// Columns of a scale.
+pub(super) const BLOCK: usize = 128;
 
 /// How matrices of 16 bits lie whose lines begin anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +66,7 @@ impl Need {
             loose: None,
             ends_early: false,
             all_rows: false,
-            by_rows: false,
+            together: Together::One,
         }
     }
 

@@ -5,9 +5,11 @@ use std::fmt;
 use tilekit::prelude::*;
 use tilekit::rt::{Carry, InAggregates};
 
+use super::blocks::scale_of;
 use super::epilogue::{AUTHOR_COLUMNS, Axis, Epilogue, Named, Place};
 use super::factor::Stored;
 use super::given::Given;
+use super::need::{BLOCK, Together};
 
 /// What kernels take for what an epilogue stores beside the result.
 pub trait OutputHandles: InAggregates + Carry + Copy + 'static {}
@@ -30,6 +32,12 @@ pub struct OutputPtrs<P> {
     pub(super) lines: [Ptr<f32>; 2],
     /// A number for all.
     pub(super) all: Ptr<f32>,
+    /// A scale for each [`BLOCK`] columns of a row.
+    pub(super) scales: Ptr<f32>,
+    /// Numbers from the scale of one row to the next, and from that of one block.
+    pub(super) scales_apart: [Scalar<i32>; 2],
+    /// The same from one product of a batch to the next.
+    pub(super) scales_of_batch: Scalar<i64>,
 }
 
 /// A second matrix as a kernel is compiled for it.
@@ -48,6 +56,8 @@ pub(crate) struct GivenOutputs {
     /// Of rows and of columns.
     pub(crate) lines: [bool; 2],
     pub(crate) all: bool,
+    /// One for each [`BLOCK`] columns of a row, by which the results are divided.
+    pub(crate) scales: bool,
 }
 
 impl GivenOutputs {
@@ -55,6 +65,7 @@ impl GivenOutputs {
         second: None,
         lines: [false; 2],
         all: false,
+        scales: false,
     };
 
     /// No element of the result is finished twice: what is reduced counts once.
@@ -62,9 +73,14 @@ impl GivenOutputs {
         self.all || self.lines.contains(&true)
     }
 
-    /// Two columns of the result are finished by one thread.
-    pub(super) fn have_pairs(self) -> bool {
-        self.second.is_some_and(|second| second.of_pairs)
+    /// Columns of the result that are finished together.
+    pub(super) fn together(self) -> Together {
+        let of_pairs = self.second.is_some_and(|second| second.of_pairs);
+        match (self.scales, of_pairs) {
+            (true, _) => Together::Blocks,
+            (false, true) => Together::Pairs,
+            (false, false) => Together::One,
+        }
     }
 }
 
@@ -80,7 +96,7 @@ impl fmt::Display for GivenOutputs {
         for (_, name) in given {
             write!(f, "+reduced_{name}")?;
         }
-        Ok(())
+        f.write_str(if self.scales { "+scales" } else { "" })
     }
 }
 
@@ -132,6 +148,17 @@ where
 
     fn columns(&self) -> usize {
         AUTHOR_COLUMNS
+    }
+
+    fn has_scales(&self) -> bool {
+        self.outputs.scales
+    }
+
+    #[track_caller]
+    fn store_scale(self, magnitudes: Tensor<f32>, at: Place<O, OutputPtrs<P>>) -> Tensor<f32> {
+        let scale = scale_of::<O>(magnitudes);
+        at.store_scale(scale);
+        scale
     }
 }
 
@@ -189,6 +216,9 @@ impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
     #[device]
     pub fn store(self, x: Tensor<f32>) {
         let second = self.stored.and_then(|outputs| outputs.second);
+        if self.measures {
+            return;
+        }
         static_assert!(
             second.is_some_and(|second| !second.of_pairs),
             "the epilogue stores a second matrix, which `outputs.second` is not"
@@ -212,6 +242,9 @@ impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
     #[device]
     pub fn store_pairs(self, x: Tensor<f32>) {
         self.assert_pairs();
+        if self.measures {
+            return;
+        }
         let at = self.row * self.pitch(1) + self.column / 2;
         let (at, _) = by_pairs(at);
         let (inside, _) = by_pairs(self.inside());
@@ -235,6 +268,9 @@ impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
                 .is_some_and(|outputs| outputs.lines[axis as usize]),
             "the epilogue reduces `Axis::{axis:?}`, for which `outputs` have no numbers"
         );
+        if self.measures {
+            return;
+        }
         let (along, at, end) = match axis {
             Axis::Rows => (self.along_rows(), self.row, self.size[0]),
             Axis::Columns => (1 - self.along_rows(), self.column, self.size[1]),
@@ -253,6 +289,9 @@ impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
             self.stored.is_some_and(|outputs| outputs.all),
             "the epilogue reduces all elements, for which `outputs` have no number"
         );
+        if self.measures {
+            return;
+        }
         let x = select(self.inside(), x, reduction.neutral());
         let reduced = reduction.of(x, None).scalar();
         let number = self.data.outputs.all.at(0).relaxed();
@@ -260,6 +299,19 @@ impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
             Reduction::Sum => number.atomic_add(reduced),
             Reduction::Max => number.atomic_max(reduced),
         };
+    }
+
+    /// Stores the scales of a block of columns, one for each row.
+    #[device]
+    fn store_scale(self, scale: Tensor<f32>) {
+        let outputs = self.data.outputs;
+        let [of_row, of_block] = outputs.scales_apart;
+        let first = self.column.min(1).expand_dims(1);
+        let block = first / BLOCK as i32;
+        let scales = outputs.scales + self.batch.cast::<i64>() * outputs.scales_of_batch;
+        let place = scales.at(self.row * of_row + block * of_block);
+        let inside = (self.row < self.size[0]) & (first < self.size[1]);
+        place.mask(inside).store(scale);
     }
 
     #[track_caller]

@@ -3,7 +3,9 @@
 use tilekit::prelude::*;
 use tilekit::{Argument, Buffer, Packing, TensorView};
 
+use super::blocks::largest_of;
 use super::call::{Products, capturing_nothing, check_no_activation};
+use super::call_any_rows::begun;
 use super::check::View;
 use super::check_matrices::check_result;
 use super::epilogue::Place;
@@ -11,6 +13,7 @@ use super::epilogue_arguments::{Beside, PackOutputs};
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf, Stored};
 use super::matrix::Matrix;
+use super::need::BLOCK;
 use super::options::Options;
 use super::outputs::{GivenOutputs, OutputPtrs, Second, Storing};
 use super::overlap::{check_apart, check_numbers_apart};
@@ -27,6 +30,9 @@ pub struct Outputs<'a, P> {
     pub columns: Option<&'a Buffer<f32>>,
     /// One number.
     pub all: Option<&'a Buffer<f32>>,
+    /// Of a C of 8-bit floats, `[M, N / 128]`, rounded up: results are divided by a scale for each 128 columns of a row, the largest magnitude there over that of the type, which is
+    /// stored here. As A of [`block_scaled`](Products::block_scaled) has them where the scales of rows follow each other. The closure is traced twice.
+    pub scales: Option<&'a TensorView<'a, f32>>,
 }
 
 impl<P> Default for Outputs<'_, P> {
@@ -36,6 +42,7 @@ impl<P> Default for Outputs<'_, P> {
             rows: None,
             columns: None,
             all: None,
+            scales: None,
         }
     }
 }
@@ -52,7 +59,7 @@ impl<P: Stored> Outputs<'_, P> {
     }
 
     /// What there is, of a result of this shape.
-    fn check(&self, result: Matrix) -> Result<GivenOutputs> {
+    fn check<O: Stored>(&self, result: Matrix) -> Result<GivenOutputs> {
         for (name, numbers, count) in self.reduced(result) {
             let found = numbers.map_or(count, Buffer::len);
             let expected = format!("{count}, for a c of {result}");
@@ -70,10 +77,14 @@ impl<P: Stored> Outputs<'_, P> {
         if let Some((_, matrix)) = second {
             check_result("outputs.second", matrix, size_of::<P>())?;
         }
+        if let Some(view) = self.scales {
+            check_scales::<O>(Matrix::of("outputs.scales", view)?, result)?;
+        }
         Ok(GivenOutputs {
             second: second.map(|(second, _)| second),
             lines: [self.rows.is_some(), self.columns.is_some()],
             all: self.all.is_some(),
+            scales: self.scales.is_some(),
         })
     }
 
@@ -87,12 +98,21 @@ impl<P: Stored> Outputs<'_, P> {
         if let Some(second) = self.second {
             apart_from_all(("outputs.second", second), operands, (c, options))?;
         }
+        if let Some(scales) = self.scales {
+            apart_from_all(("outputs.scales", scales), operands, (c, options))?;
+            if let Some(second) = self.second {
+                check_apart(("outputs.second", second), ("outputs.scales", scales))?;
+            }
+        }
         for (name, numbers, _) in self.reduced(result) {
             let Some(numbers) = numbers else { continue };
             let numbers = numbers.view([numbers.len()]);
             apart_from_all((name, &numbers), operands, (c, options))?;
             if let Some(second) = self.second {
                 check_apart(("outputs.second", second), (name, &numbers))?;
+            }
+            if let Some(scales) = self.scales {
+                check_apart(("outputs.scales", scales), (name, &numbers))?;
             }
         }
         Ok(())
@@ -141,23 +161,49 @@ fn check_second(second: Matrix, result: Matrix) -> Result<(Second, Matrix)> {
     Ok((Second { of_pairs, unit }, in_rows))
 }
 
+/// Scales of a result of bytes, in any order.
+fn check_scales<O: Stored>(scales: Matrix, result: Matrix) -> Result<()> {
+    let name = "outputs.scales";
+    expect(
+        largest_of::<O>().is_some(),
+        name,
+        || format!("scales of results of {}", O::DTYPE),
+        "none: results of e4m3 and e5m2 have scales",
+    )?;
+    let ([m, n], batches) = (result.shape, result.batches[0]);
+    let wanted = [m, n.div_ceil(BLOCK)];
+    let found = (scales.batches[0], scales.shape);
+    expect(
+        found == (batches, wanted),
+        name,
+        || format!("{} matrices of {:?}", found.0, found.1),
+        format!("{batches} of {wanted:?}: one for each {BLOCK} columns of a row of c"),
+    )?;
+    check_result(name, scales, size_of::<f32>())
+}
+
 /// The arguments of outputs; what a call does not have is any buffer, which nothing writes.
 struct OutputArguments<'a, P> {
     second: (&'a Buffer<P>, Matrix),
     lines: [&'a Buffer<f32>; 2],
     all: &'a Buffer<f32>,
+    scales: (&'a Buffer<f32>, Matrix),
 }
 
 impl<P: DeviceElement> PackOutputs for OutputArguments<'_, P> {
     fn pack(&self, packing: &mut Packing<'_>) -> tilekit::Result<()> {
-        let (buffer, place) = self.second;
-        let view = buffer.view(place.shape).with_strides(place.strides);
+        let (second, place) = self.second;
+        let (scales, of_scales) = self.scales;
+        let [rows, blocks] = of_scales.strides.map(|stride| stride as i32);
         let fields = (
-            &view.with_offset(place.offset),
+            &begun(second, place),
             place.strides[0] as i32,
             place.step_of_batch() as i64,
             self.lines,
             self.all,
+            &begun(scales, of_scales),
+            [rows, blocks],
+            of_scales.step_of_batch() as i64,
         );
         Argument::<OutputPtrs<P>>::pack(&fields, packing)
     }
@@ -230,7 +276,7 @@ impl<P: Stored> StoringProducts<'_, P> {
     {
         check_no_activation(options)?;
         let result = Matrix::of("c", c)?;
-        let given = self.outputs.check(result)?;
+        let given = self.outputs.check::<O>(result)?;
         self.outputs.check_apart([a, b], (c, options), result)?;
         let numbers = options.given(result.shape);
         let epilogue = Storing::<F, P>::new(epilogue, numbers, given);
@@ -250,6 +296,10 @@ impl<P: Stored> StoringProducts<'_, P> {
             lines: [self.outputs.rows, self.outputs.columns]
                 .map(|numbers| numbers.unwrap_or(&nothing)),
             all: self.outputs.all.unwrap_or(&nothing),
+            scales: match self.outputs.scales {
+                None => (&*nothing, Matrix::EMPTY),
+                Some(view) => (view.source(), Matrix::of("outputs.scales", view)?),
+            },
         };
         let beside = Beside {
             given,

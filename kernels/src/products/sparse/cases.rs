@@ -18,7 +18,7 @@ use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Stand
 use crate::products::factor::{ResultOf, unit};
 use crate::products::form::{Form, Side};
 use crate::products::instances::{INSTANCES, Instance};
-use crate::products::need::Need;
+use crate::products::need::{Need, Together};
 use crate::products::options::Precision;
 use crate::products::outputs::NoOutputs;
 use crate::products::plan::Plan;
@@ -200,7 +200,7 @@ impl<T: SparseOperand, O: ResultOf<T, Addend = O>> Sparse<T, O> {
             loose: None,
             ends_early: false,
             all_rows: false,
-            by_rows: false,
+            together: Together::One,
         };
         let plans = INSTANCES.map(|instance| Plan::able(instance, &need));
         let plans = plans.into_iter().flatten();
