@@ -16,6 +16,7 @@ mod convolutions;
 mod decode;
 mod latent;
 mod normal;
+mod outputs;
 mod products;
 mod timing;
 
@@ -32,5 +33,6 @@ fn main() {
     latent::run(&device, &filter);
     attention::run(&device, &filter);
     products::run(&device, &filter);
+    outputs::run(&device, &filter);
     convolutions::run(&device, &filter);
 }
