@@ -270,6 +270,11 @@ pub fn any_rows<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         batch,
         data: data.of_any_rows(),
     };
-    let layout = |shape| lines(shape, of_c, warps);
+    let unit = if form.epilogue.has_pairs() {
+        of_c.max(2)
+    } else {
+        of_c
+    };
+    let layout = |shape| lines(shape, unit, warps);
     ending.store_in_parts(layout, [row, column], acc.wait_all());
 }

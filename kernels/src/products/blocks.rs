@@ -5,7 +5,7 @@ use std::ops::Range;
 use tilekit::prelude::*;
 
 use super::ending::Finish;
-use super::epilogue::Place;
+use super::epilogue::{Place, by_pairs};
 use super::factor::Stored;
 use super::need::BLOCK;
 
@@ -41,7 +41,12 @@ fn largest_of_rows<O: Stored, E: Finish<O>>(
         ..at
     };
     let results = epilogue.finish(sums, measured);
-    let magnitudes = select(at.column < at.size[1], results.abs(), 0.0);
+    let inside = if epilogue.halves() {
+        by_pairs((at.row < at.size[0]) & (at.column < at.size[1])).0
+    } else {
+        at.column < at.size[1]
+    };
+    let magnitudes = select(inside, results.abs(), 0.0);
     magnitudes.max(1).expand_dims(1)
 }
 
@@ -68,12 +73,10 @@ pub(super) fn store_blocks<O: Stored, E: Finish<O>>(
     part: impl Fn(Range<usize>) -> (Tensor<f32>, Place<O, E::Outputs>),
     store: impl Fn(Range<usize>, Tensor<f32>, Place<O, E::Outputs>),
 ) {
-    for first in (0..columns).step_by(BLOCK) {
-        let parts = || {
-            (first..first + BLOCK)
-                .step_by(width)
-                .map(|of| of..of + width)
-        };
+    let block = BLOCK * (1 + usize::from(epilogue.halves()));
+    for first in (0..columns).step_by(block) {
+        let firsts = || (first..first + block).step_by(width);
+        let parts = || firsts().map(|first| first..first + width);
         let of_first = part(first..first + width);
         let larger =
             |largest: Tensor<f32>, range| largest.maximum(largest_of_rows(epilogue, part(range)));

@@ -21,6 +21,7 @@ use super::error::{Result, expect};
 use super::every_other_row::every_other_row;
 use super::factor::{Operand, ResultOf, Stored};
 use super::few_tiles::few_tiles;
+use super::given::Given;
 use super::instances::Instance;
 use super::kept_kernels::Which;
 use super::launch::{
@@ -219,7 +220,11 @@ impl Products {
     {
         check_no_activation(options)?;
         let epilogue = capturing_nothing(Author::new(epilogue))?;
-        let given = options.given(Matrix::of("c", c)?.shape);
+        let (product, halves) = product_of(b, c)?;
+        let given = Given {
+            halves,
+            ..options.given(product.shape)
+        };
         let ending = (epilogue.of_call(given), Beside::NOTHING);
         self.run(stream, [a, b], c, options, ending)
     }
@@ -235,7 +240,7 @@ impl Products {
         c: &View<'_, O>,
         options: &Options<'_, O>,
     ) -> Result<CallPlan> {
-        let call = Call::check([a, b], c, options, true)?;
+        let call = Call::check([a, b], c, options, (true, false))?;
         Ok(call.plan(&self.dispatch, options))
     }
 
@@ -275,7 +280,7 @@ impl Products {
         (epilogue, beside): (E, Beside<'_>),
     ) -> Result<()> {
         let turned = epilogue.transposed();
-        let call = Call::check([a, b], c, options, turned.is_some())?;
+        let call = Call::check([a, b], c, options, (turned.is_some(), epilogue.halves()))?;
         let call = call.with_outputs(beside.given);
         if call.is_empty() {
             return Ok(());
@@ -475,6 +480,17 @@ impl Products {
         plans.insert(need, plan);
         plan
     }
+}
+
+/// The matrix of all columns of a product, and whether C has half of them.
+pub(super) fn product_of<T: Operand, O: Stored>(
+    b: &View<'_, T>,
+    c: &View<'_, O>,
+) -> Result<(Matrix, bool)> {
+    let (result, columns) = (Matrix::of("c", c)?, Matrix::of("b", b)?.shape[1]);
+    let halves = columns > 0 && result.shape[1] * 2 == columns;
+    let product = if halves { result.doubled() } else { result };
+    Ok((product, halves))
 }
 
 /// An epilogue says itself what happens to sums.

@@ -201,25 +201,26 @@ impl Call {
         [a, b]: [&View<'_, T>; 2],
         c: &View<'_, O>,
         options: &Options<'_, O>,
-        turns: bool,
+        (turns, halves): (bool, bool),
     ) -> Result<Call> {
         let [x, y] = [Matrix::of("a", a)?, Matrix::of("b", b)?.transposed()];
         let result = Matrix::of("c", c)?;
-        check_shapes([x, y], result)?;
+        let product = if halves { result.doubled() } else { result };
+        check_shapes([x, y], product)?;
         check_result("c", result, size_of::<O>())?;
         check_apart(("a", a), ("c", c))?;
         check_apart(("b", b), ("c", c))?;
-        check_own_source(options)?;
+        check_own_source(options, halves)?;
         let source = options.source.filter(|_| options.has_source());
         let source = match source {
             None => None,
             Some(view) => {
-                let source = check_source(Matrix::of("options.source", view)?, result)?;
+                let source = check_source(Matrix::of("options.source", view)?, product)?;
                 check_source_apart(view, c)?;
                 Some(source)
             }
         };
-        check_numbers(options, result.shape)?;
+        check_numbers(options, product.shape)?;
         check_numbers_apart(options, ("c", c))?;
         check_precision::<T, O>(options, None)?;
         let element_bytes = [size_of::<T>(), size_of::<O>()];
@@ -244,7 +245,7 @@ impl Call {
             && [Some(result), source].into_iter().flatten().all(in_rows);
         let is_able = !is_mapped && element_bytes[0] == 2 && x.shape[1] > 0;
         let loose = LooseCall::of([x, y], result, source).filter(|_| is_able);
-        let all_rows = has_all_rows(c, result, options);
+        let all_rows = halves || has_all_rows(c, result, options);
         Ok(Call {
             size: [x.shape[0], y.shape[0], x.shape[1]],
             batches: result.batches[0],
@@ -255,7 +256,11 @@ impl Call {
             is_transposed,
             loose,
             all_rows,
-            together: Together::One,
+            together: if halves {
+                Together::Halves
+            } else {
+                Together::One
+            },
             element_bytes,
             precision: options.precision,
         })
@@ -265,7 +270,7 @@ impl Call {
     pub(super) fn with_outputs(self, given: GivenOutputs) -> Call {
         Call {
             all_rows: self.all_rows || given.are_reduced(),
-            together: given.together(),
+            together: given.together(self.together == Together::Halves),
             ..self
         }
     }
@@ -331,7 +336,7 @@ impl Call {
     /// TMA stores write rows in units of 16 bytes, and what lies beside C is not written.
     fn result_ends_early(&self) -> bool {
         let unit = UNIT_BYTES / self.element_bytes[1];
-        !self.size[1].is_multiple_of(unit) && !self.is_copied(self.result)
+        !self.result.shape[1].is_multiple_of(unit) && !self.is_copied(self.result)
     }
 
     /// Whether the result goes through a workspace by this instance where others leave it in its place.

@@ -105,8 +105,15 @@ pub(super) fn check_turned(
     })
 }
 
-/// A result that is added to itself is of the type of what is added.
-pub(super) fn check_own_source<O: Stored>(options: &Options<'_, O>) -> Result<()> {
+/// A result that is added to itself is of the type and the shape of what is added.
+pub(super) fn check_own_source<O: Stored>(options: &Options<'_, O>, halves: bool) -> Result<()> {
+    let is_half = halves && options.source.is_none();
+    expect(
+        !(is_half && options.has_source()),
+        "options.source",
+        || format!("none beside `beta` of {}", options.beta),
+        "a matrix of as many columns as b: c has half of them",
+    )?;
     let is_other = options.source.is_none() && O::DTYPE != O::Addend::DTYPE;
     expect(
         !(is_other && options.has_source()),

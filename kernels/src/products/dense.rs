@@ -6,7 +6,7 @@ use std::{fmt, ops};
 
 use tilekit::prelude::*;
 
-use super::epilogue::{DataOf, Epilogue};
+use super::epilogue::{DataOf, Epilogue, Named};
 use super::factor::{MULTIPROCESSORS, Operand, ResultOf, depth};
 use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of_results};
@@ -64,6 +64,13 @@ impl ManyTile {
     /// Columns of B that a CTA loads.
     pub fn share(self) -> usize {
         self.columns / self.ctas
+    }
+}
+
+impl<E: Named> Form<ManyTile, E> {
+    /// Columns of the result of a tile.
+    pub(super) fn columns(&self) -> usize {
+        self.epilogue.result_columns(self.tile.columns)
     }
 }
 
@@ -208,7 +215,8 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         let mut turn = epilogue.start();
         for number in tiles.of_program() {
             let [batch, row, column] = tiles.place(number);
-            let at = [row * rows_of_tile + part * tile.rows, column * columns];
+            let column = column * form.columns();
+            let at = [row * rows_of_tile + part * tile.rows, column];
             turn = if form.is_batched {
                 epilogue.store(part, turn, c, [batch, at[0], at[1]])
             } else {
@@ -253,7 +261,7 @@ pub fn dense<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     a: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.share()), form.sides[1].swizzle::<T>(form.tile.share()))]
     b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of_results::<O>(form.tile.columns))]
+    #[block(block_of([form.tile.rows, form.columns()], form.is_batched), swizzle_of_results::<O>(form.columns()))]
     c: TensorMap<O>,
     m: i32,
     n: i32,

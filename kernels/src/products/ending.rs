@@ -6,7 +6,7 @@ use std::ops::Range;
 use tilekit::prelude::*;
 
 use super::blocks::store_blocks;
-use super::epilogue::{Data, Epilogue, Place};
+use super::epilogue::{Data, Epilogue, Named, Place, by_pairs};
 use super::factor::{INSTRUCTION_ROWS, Stored};
 use super::outputs::OutputHandles;
 
@@ -160,6 +160,11 @@ pub(crate) trait Finish<O: Stored>: Copy {
         usize::MAX
     }
 
+    /// Each result is of two columns of the product.
+    fn halves(&self) -> bool {
+        false
+    }
+
     /// Results are divided by a scale for each block of a row.
     fn has_scales(&self) -> bool {
         false
@@ -195,6 +200,10 @@ impl<O: Stored, E: Epilogue<O>> Finish<O> for E {
 
     fn columns(&self) -> usize {
         Epilogue::columns(self)
+    }
+
+    fn halves(&self) -> bool {
+        Named::halves(self)
     }
 
     fn has_scales(&self) -> bool {
@@ -402,8 +411,14 @@ impl<O: Stored, E: Finish<O>> Ending<O, E> {
         } else {
             self.out
         };
-        out.at(at.row * self.stride + at.column)
-            .mask(inside)
-            .store(results);
+        if self.epilogue.halves() {
+            let (place, _) = by_pairs(at.row * self.stride + at.column / 2);
+            let (inside, _) = by_pairs(inside);
+            out.at(place).mask(inside).store(results);
+        } else {
+            out.at(at.row * self.stride + at.column)
+                .mask(inside)
+                .store(results);
+        }
     }
 }

@@ -162,12 +162,32 @@ impl<O: Stored, X: OutputHandles> Place<O, X> {
         self.data.scales[axis as usize].at(0).load()
     }
 
+    /// The elements of even columns, and those of odd ones: each pair is of one result where C has half as many columns as the product, or of one number that `store_pairs` takes.
+    #[device]
+    pub fn pairs(self, x: Tensor<f32>) -> [Tensor<f32>; 2] {
+        let of_pairs = self.stored.is_some_and(GivenOutputs::have_pairs);
+        static_assert!(
+            of_pairs || self.given.is_none_or(|given| given.halves),
+            "the epilogue takes columns by pairs, where c has as many as the product and `outputs.second` is not of pairs"
+        );
+        let (even, odd) = by_pairs(x);
+        [even, odd]
+    }
+
     fn along(self, axis: Axis) -> (Tensor<i32>, Scalar<i32>) {
         match axis {
             Axis::Rows => (self.row, self.size[0]),
             Axis::Columns => (self.column, self.size[1]),
         }
     }
+}
+
+/// Elements of even columns, and of odd ones.
+#[track_caller]
+pub(super) fn by_pairs<T: Element>(x: Tensor<T>) -> (Tensor<T>, Tensor<T>) {
+    let shape = x.shape();
+    let [rows, columns] = [shape[0], shape[1]].map(|extent| extent as usize);
+    x.reshape([rows, columns / 2, 2]).split()
 }
 
 /// Which lines of a result each have a number.
@@ -201,6 +221,24 @@ pub trait Named: Copy + Send + Sync + 'static {
     /// Differs where values of this type differ; empty where there is one value.
     fn name(&self) -> String {
         String::new()
+    }
+
+    /// Each result is of two columns of the product.
+    #[doc(hidden)]
+    fn halves(&self) -> bool {
+        false
+    }
+
+    /// A thread has both columns of each pair.
+    #[doc(hidden)]
+    fn has_pairs(&self) -> bool {
+        self.halves()
+    }
+
+    /// Columns of the result, of so many of the product.
+    #[doc(hidden)]
+    fn result_columns(&self, columns: usize) -> usize {
+        if self.halves() { columns / 2 } else { columns }
     }
 }
 
@@ -295,6 +333,10 @@ impl<F: Copy + Send + Sync + 'static> Named for Author<F> {
     fn name(&self) -> String {
         self.given
             .map_or_else(String::new, |given| given.to_string())
+    }
+
+    fn halves(&self) -> bool {
+        self.given.is_some_and(|given| given.halves)
     }
 }
 

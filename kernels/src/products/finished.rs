@@ -109,22 +109,25 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
         buffer: Smem<O>,
         width: usize,
     ) {
+        let [rows, columns] = [0, 1].map(|axis| sums.shape()[axis] as usize);
+        let part = |range: Range<usize>| {
+            let (shape, first) = ([rows, range.len()], range.start);
+            let part = sums.slice(1, range).cast::<f32>();
+            (part, self.place(part.layout(), first, shape))
+        };
+        let store = |range: Range<usize>, results: Tensor<f32>, _| {
+            let [first, end] = [range.start, range.end].map(|at| epilogue.result_columns(at));
+            let panel = buffer.slice(1, first..end);
+            panel.store(results.cast::<O>());
+        };
         if Epilogue::has_scales(&epilogue) {
-            let [rows, columns] = [0, 1].map(|axis| sums.shape()[axis] as usize);
-            let part = |range: Range<usize>| {
-                let (shape, first) = ([rows, range.len()], range.start);
-                let part = sums.slice(1, range).cast::<f32>();
-                (part, self.place(part.layout(), first, shape))
-            };
-            let store = |range, results: Tensor<f32>, _| {
-                let panel = buffer.slice(1, range);
-                panel.store(results.cast::<O>());
-            };
             return store_blocks(epilogue, [columns, width], part, store);
         }
-        store_in_parts((sums, width), buffer, |part, range| {
-            self.columns(epilogue, part, range.start)
-        });
+        for first in (0..columns).step_by(width) {
+            let range = first..(first + width).min(columns);
+            let (sums, at) = part(range.clone());
+            store(range, epilogue.finish(sums, at), at);
+        }
     }
 
     /// What the epilogue makes of the sums of columns from `first` on.

@@ -7,6 +7,8 @@ use tilekit::prelude::*;
 /// Which of them there are. Each is of rows, and of columns: scales of A and of B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Aggregate)]
 pub(crate) struct Given {
+    /// The result has half as many columns as the product.
+    pub(crate) halves: bool,
     pub(crate) source: bool,
     pub(crate) bias: [bool; 2],
     /// One scale for all.
@@ -23,7 +25,7 @@ impl fmt::Display for Given {
             (self.bias, ["bias_of_rows", "bias"]),
             ([self.source, false], ["source", ""]),
         ];
-        write!(f, "alpha")?;
+        write!(f, "{}", if self.halves { "half+alpha" } else { "alpha" })?;
         let all = numbers
             .iter()
             .flat_map(|(are_there, names)| are_there.iter().zip(names));

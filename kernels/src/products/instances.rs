@@ -165,11 +165,17 @@ impl Instance {
 
     /// Whether the threads that finish a row of its tiles have all columns of C that are finished together.
     fn has_together(self, columns: Together) -> bool {
-        let whole_blocks = |columns: usize| columns.is_multiple_of(BLOCK);
+        let of_block = match columns {
+            Together::HalvedBlocks => 2 * BLOCK,
+            _ => BLOCK,
+        };
+        let whole_blocks = |columns: usize| columns.is_multiple_of(of_block);
         match columns {
             Together::One => true,
             Together::Pairs => !self.turned(),
-            Together::Blocks => match self {
+            // Buffers of results of persistent tiles are as wide as what is multiplied.
+            Together::Halves => !self.turned() && !matches!(self, Instance::Persistent(_)),
+            Together::Blocks | Together::HalvedBlocks => match self {
                 Instance::Many(tile) | Instance::Wave(tile) => whole_blocks(tile.columns),
                 Instance::Few(tile) | Instance::Copied(CopiedTile { tile, .. }) => {
                     !tile.turned && tile.ctas == 1 && whole_blocks(tile.columns)
@@ -184,13 +190,17 @@ impl Instance {
     }
 
     /// Whether TMA stores, if there are such, are of rows of whole units.
-    fn stores_whole_units(self, element_bytes: usize) -> bool {
+    fn stores_whole_units(self, need: &Need) -> bool {
         let columns = match self {
             Instance::Many(tile) | Instance::Wave(tile) => tile.columns,
             Instance::Persistent(tile) => tile.stored()[1],
             _ => return true,
         };
-        (columns * element_bytes).is_multiple_of(UNIT_BYTES)
+        let columns = match need.together {
+            Together::Halves | Together::HalvedBlocks => columns / 2,
+            Together::One | Together::Pairs | Together::Blocks => columns,
+        };
+        (columns * need.element_bytes[1]).is_multiple_of(UNIT_BYTES)
     }
 
     /// Whether rows of its tiles are columns of the result.
@@ -230,7 +240,7 @@ impl Instance {
         {
             return None;
         }
-        if !self.stores_whole_units(need.element_bytes[1]) {
+        if !self.stores_whole_units(need) {
             return None;
         }
         match self {

@@ -111,6 +111,15 @@ impl Matrix {
         }
     }
 
+    /// What is checked of a product of twice as many columns.
+    pub(super) fn doubled(self) -> Matrix {
+        let [rows, columns] = self.shape;
+        Matrix {
+            shape: [rows, 2 * columns],
+            ..self
+        }
+    }
+
     /// Without gaps but those that end rows of elements of so many bytes at multiples of 16 bytes.
     pub(super) fn padded(of: Matrix, element_bytes: usize) -> Matrix {
         let [rows, columns] = of.shape;

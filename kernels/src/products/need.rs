@@ -36,8 +36,12 @@ pub enum Together {
     One,
     /// Two neighbours, which one thread has.
     Pairs,
+    /// The same, of which C has one column.
+    Halves,
     /// [`BLOCK`] that have a scale.
     Blocks,
+    /// Twice as many, of which C has [`BLOCK`].
+    HalvedBlocks,
 }
 
 /// Columns of a scale.

@@ -22,7 +22,7 @@ pub fn one_wave<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
     a: TensorMap<T>,
     #[block(form.sides[1].block::<T>(form.tile.share()), form.sides[1].swizzle::<T>(form.tile.share()))]
     b: TensorMap<T>,
-    #[block(block_of([form.tile.rows, form.tile.columns], form.is_batched), swizzle_of_results::<O>(form.tile.columns))]
+    #[block(block_of([form.tile.rows, form.columns()], form.is_batched), swizzle_of_results::<O>(form.columns()))]
     c: TensorMap<O>,
     m: i32,
     n: i32,
@@ -88,6 +88,11 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         let (_, of_b) = pipeline.wait_released(&at.skip(group));
         let staging = of_b.reinterpret::<O>(c.block(), c.layout());
         let first = [row + own.start, column];
+        let to = if form.epilogue.halves() {
+            column / 2
+        } else {
+            column
+        };
         let finished = Finished {
             first,
             batch,
@@ -97,15 +102,15 @@ fn multiply_tile<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
             data,
         };
         let buffer = if form.is_batched {
-            staging.reshape([rows, columns])
+            staging.reshape([rows, form.columns()])
         } else {
             staging
         };
         finished.store(form.epilogue, sums, buffer);
         if form.is_batched {
-            c.store([batch, first[0], first[1]], staging);
+            c.store([batch, first[0], to], staging);
         } else {
-            c.store(first, staging);
+            c.store([first[0], to], staging);
         }
         tma_store_wait_read(0);
     };

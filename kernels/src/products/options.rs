@@ -77,6 +77,7 @@ impl<O: Stored> Options<'_, O> {
         let counts = [self.a_scales, self.b_scales].map(|scales| scales.map(Buffer::len));
         let axis = self.bias.map(|(_, axis)| axis);
         Given {
+            halves: false,
             source: self.has_source(),
             bias: [Axis::Rows, Axis::Columns].map(|of| axis == Some(of)),
             scale: counts.map(|count| count == Some(1)),

@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 use tilekit::rt::{Carry, InAggregates};
 
 use super::blocks::scale_of;
-use super::epilogue::{AUTHOR_COLUMNS, Axis, Epilogue, Named, Place};
+use super::epilogue::{AUTHOR_COLUMNS, Axis, Epilogue, Named, Place, by_pairs};
 use super::factor::Stored;
 use super::given::Given;
 use super::need::{BLOCK, Together};
@@ -74,13 +74,19 @@ impl GivenOutputs {
     }
 
     /// Columns of the result that are finished together.
-    pub(super) fn together(self) -> Together {
-        let of_pairs = self.second.is_some_and(|second| second.of_pairs);
-        match (self.scales, of_pairs) {
-            (true, _) => Together::Blocks,
-            (false, true) => Together::Pairs,
+    pub(super) fn together(self, halves: bool) -> Together {
+        match (self.scales, halves) {
+            (true, false) => Together::Blocks,
+            (true, true) => Together::HalvedBlocks,
+            (false, true) => Together::Halves,
+            (false, false) if self.have_pairs() => Together::Pairs,
             (false, false) => Together::One,
         }
+    }
+
+    /// The second matrix has an element for two columns of the product.
+    pub(super) fn have_pairs(self) -> bool {
+        self.second.is_some_and(|second| second.of_pairs)
     }
 }
 
@@ -122,9 +128,28 @@ impl<F: Copy + Send + Sync + 'static, P> Storing<F, P> {
     }
 }
 
+impl<F, P> Storing<F, P> {
+    /// Where sums of a call stand that has these numbers and outputs.
+    fn of_call<O: Stored>(self, at: Place<O, OutputPtrs<P>>) -> Place<O, OutputPtrs<P>> {
+        Place {
+            given: Some(self.given),
+            stored: Some(self.outputs),
+            ..at
+        }
+    }
+}
+
 impl<F: Copy + Send + Sync + 'static, P: Copy + 'static> Named for Storing<F, P> {
     fn name(&self) -> String {
         format!("{}{}", self.given, self.outputs)
+    }
+
+    fn halves(&self) -> bool {
+        self.given.halves
+    }
+
+    fn has_pairs(&self) -> bool {
+        self.given.halves || self.outputs.have_pairs()
     }
 }
 
@@ -138,12 +163,7 @@ where
 
     #[track_caller]
     fn finish(self, sums: Tensor<f32>, at: Place<O, OutputPtrs<P>>) -> Tensor<f32> {
-        let at = Place {
-            given: Some(self.given),
-            stored: Some(self.outputs),
-            ..at
-        };
-        (self.function)(sums, at)
+        (self.function)(sums, self.of_call(at))
     }
 
     fn columns(&self) -> usize {
@@ -157,7 +177,7 @@ where
     #[track_caller]
     fn store_scale(self, magnitudes: Tensor<f32>, at: Place<O, OutputPtrs<P>>) -> Tensor<f32> {
         let scale = scale_of::<O>(magnitudes);
-        at.store_scale(scale);
+        self.of_call(at).store_scale(scale);
         scale
     }
 }
@@ -230,14 +250,6 @@ impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
         self.second(unit).at(at).mask(inside).store(x.cast::<P>());
     }
 
-    /// The elements of even columns, and those of odd ones: each pair is of one number that `store_pairs` takes.
-    #[device]
-    pub fn pairs(self, x: Tensor<f32>) -> [Tensor<f32>; 2] {
-        self.assert_pairs();
-        let (even, odd) = by_pairs(x);
-        [even, odd]
-    }
-
     /// Stores elements of the second matrix, one for each pair of columns, rounded to its type.
     #[device]
     pub fn store_pairs(self, x: Tensor<f32>) {
@@ -307,11 +319,18 @@ impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
         let outputs = self.data.outputs;
         let [of_row, of_block] = outputs.scales_apart;
         let first = self.column.min(1).expand_dims(1);
-        let block = first / BLOCK as i32;
+        let block = first / (BLOCK * self.columns_of_result()) as i32;
         let scales = outputs.scales + self.batch.cast::<i64>() * outputs.scales_of_batch;
         let place = scales.at(self.row * of_row + block * of_block);
         let inside = (self.row < self.size[0]) & (first < self.size[1]);
+        // Threads that hold results of pairs have their rows in another order of registers.
+        let scale = scale.convert_layout(self.row.layout());
         place.mask(inside).store(scale);
+    }
+
+    /// Columns of the product that a result is of.
+    fn columns_of_result(self) -> usize {
+        1 + usize::from(self.given.is_some_and(|given| given.halves))
     }
 
     #[track_caller]
@@ -326,12 +345,4 @@ impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
         let second = outputs.second + self.batch.cast::<i64>() * outputs.of_batch;
         second.multiple_of([unit])
     }
-}
-
-/// Elements of even columns, and of odd ones.
-#[track_caller]
-fn by_pairs<T: Element>(x: Tensor<T>) -> (Tensor<T>, Tensor<T>) {
-    let shape = x.shape();
-    let [rows, columns] = [shape[0], shape[1]].map(|extent| extent as usize);
-    x.reshape([rows, columns / 2, 2]).split()
 }

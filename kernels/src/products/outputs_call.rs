@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 use tilekit::{Argument, Buffer, Packing, TensorView};
 
 use super::blocks::largest_of;
-use super::call::{Products, capturing_nothing, check_no_activation};
+use super::call::{Products, capturing_nothing, check_no_activation, product_of};
 use super::call_any_rows::begun;
 use super::check::View;
 use super::check_matrices::check_result;
@@ -12,6 +12,7 @@ use super::epilogue::Place;
 use super::epilogue_arguments::{Beside, PackOutputs};
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf, Stored};
+use super::given::Given;
 use super::matrix::Matrix;
 use super::need::BLOCK;
 use super::options::Options;
@@ -59,10 +60,10 @@ impl<P: Stored> Outputs<'_, P> {
     }
 
     /// What there is, of a result of this shape.
-    fn check<O: Stored>(&self, result: Matrix) -> Result<GivenOutputs> {
-        for (name, numbers, count) in self.reduced(result) {
+    fn check<O: Stored>(&self, product: Matrix, result: Matrix) -> Result<GivenOutputs> {
+        for (name, numbers, count) in self.reduced(product) {
             let found = numbers.map_or(count, Buffer::len);
-            let expected = format!("{count}, for a c of {result}");
+            let expected = format!("{count}, for a product of {product}");
             expect(
                 found == count,
                 name,
@@ -72,7 +73,7 @@ impl<P: Stored> Outputs<'_, P> {
         }
         let second = match self.second {
             None => None,
-            Some(view) => Some(check_second(Matrix::of("outputs.second", view)?, result)?),
+            Some(view) => Some(check_second(Matrix::of("outputs.second", view)?, product)?),
         };
         if let Some((_, matrix)) = second {
             check_result("outputs.second", matrix, size_of::<P>())?;
@@ -275,10 +276,13 @@ impl<P: Stored> StoringProducts<'_, P> {
         F: Fn(Tensor<f32>, Place<O, OutputPtrs<P>>) -> Tensor<f32> + Copy + Send + Sync + 'static,
     {
         check_no_activation(options)?;
-        let result = Matrix::of("c", c)?;
-        let given = self.outputs.check::<O>(result)?;
-        self.outputs.check_apart([a, b], (c, options), result)?;
-        let numbers = options.given(result.shape);
+        let (product, halves) = product_of(b, c)?;
+        let given = self.outputs.check::<O>(product, Matrix::of("c", c)?)?;
+        self.outputs.check_apart([a, b], (c, options), product)?;
+        let numbers = Given {
+            halves,
+            ..options.given(product.shape)
+        };
         let epilogue = Storing::<F, P>::new(epilogue, numbers, given);
         let epilogue = capturing_nothing(epilogue)?;
         let nothing = workspace::<f32>(stream, Role::Nothing, 1)?;
