@@ -17,14 +17,16 @@ const SHAPES: [[usize; 3]; 5] = [
 ];
 
 /// What each row calls, by its name.
-const CALLS: [&str; 9] = [
+const CALLS: [&str; 11] = [
     "alone",
     "gelu",
     "gelu_and_sums",
     "largest",
     "squares_of_rows",
     "sums_of_columns",
+    "swiglu",
     "swiglu_and_sums",
+    "swiglu_e4m3_with_scales",
     "e4m3",
     "e4m3_with_scales",
 ];
@@ -65,6 +67,8 @@ impl Set {
         let (c, bytes) = (self.c.view([m, n]), self.bytes.view([m, n]));
         let (second, pairs) = (self.second.view([m, n]), self.second.view([m, n / 2]));
         let scales = self.scales.view([m, n.div_ceil(128)]).with_strides([1, m]);
+        let half_scales = self.scales.view([m, n / 2 / 128]).with_strides([1, m]);
+        let half_bytes = self.bytes.view([m, n / 2]);
         let (none, of_bytes) = (Options::default(), Options::default());
         let [rows, columns, all] = self.numbers.each_ref().map(Some);
         let outputs = Outputs::<bf16>::default();
@@ -102,6 +106,20 @@ impl Set {
                 call.call_with(stream, &a, &b, &c, &none, |sums, at| {
                     at.reduce(Axis::Columns, Reduction::Sum, sums);
                     sums
+                })
+            }
+            "swiglu" => products.call_with(stream, &a, &b, &pairs, &none, |sums, at| {
+                let [gate, up] = at.pairs(sums);
+                silu(gate) * up
+            }),
+            "swiglu_e4m3_with_scales" => {
+                let call = products.storing(Outputs {
+                    scales: Some(&half_scales),
+                    ..outputs
+                });
+                call.call_with(stream, &a, &b, &half_bytes, &of_bytes, |sums, at| {
+                    let [gate, up] = at.pairs(sums);
+                    silu(gate) * up
                 })
             }
             "swiglu_and_sums" => {
@@ -155,6 +173,22 @@ impl Set {
                     "gelu_and_sums" => {
                         near(c[at].to_f64(), gelu(x), 1e-2);
                         near(second[at].to_f64(), x, 1e-2);
+                    }
+                    "swiglu" | "swiglu_e4m3_with_scales" => {
+                        let [gate, up] = [j / 2 * 2, j / 2 * 2 + 1].map(|j| sum(i, j));
+                        let wanted = gate / (1.0 + (-gate).exp()) * up;
+                        if name == "swiglu" {
+                            near(second[i * (n / 2) + j / 2].to_f64(), wanted, 2e-2);
+                        } else {
+                            let scale = f64::from(scales[j / 256 * m + i]);
+                            // The smallest numbers of a block have few bits.
+                            let off = wanted.abs() * 0.07 + scale / 512.0;
+                            let found = bytes[i * (n / 2) + j / 2].to_f64() * scale;
+                            assert!(
+                                (found - wanted).abs() < off,
+                                "{name}: {found}, expected {wanted}"
+                            );
+                        }
                     }
                     "swiglu_and_sums" => {
                         let [gate, up] = [j / 2 * 2, j / 2 * 2 + 1].map(|j| sum(i, j));

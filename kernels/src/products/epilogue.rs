@@ -305,6 +305,22 @@ impl<O: Stored> Epilogue<O> for Plain {
     }
 }
 
+/// A closure makes a result of each sum, or of each pair of sums.
+#[track_caller]
+pub(super) fn check_results([results, sums]: [Tensor<f32>; 2], halves: bool) {
+    let (found, of) = (results.shape(), sums.shape());
+    let wanted = [of[0], if halves { of[1] / 2 } else { of[1] }];
+    static_assert!(
+        found.len() == 2 && [found[0], found[1]] == wanted,
+        "the epilogue makes results of {found:?} of sums of {of:?}, where c has {}",
+        if halves {
+            "one for each pair of columns, as `at.pairs` gives them"
+        } else {
+            "as many columns as the product"
+        }
+    );
+}
+
 /// Columns that a closure finishes at a time: as many as leave room in registers for what it computes beside the sums, and in shared memory for what it reduces over warps.
 pub(super) const AUTHOR_COLUMNS: usize = 32;
 
@@ -348,7 +364,9 @@ impl<O: Stored, F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Sync
     #[track_caller]
     fn finish(self, sums: Tensor<f32>, at: Place<O>) -> Tensor<f32> {
         let given = self.given;
-        (self.function)(sums, Place { given, ..at })
+        let results = (self.function)(sums, Place { given, ..at });
+        check_results([results, sums], Named::halves(&self));
+        results
     }
 
     fn columns(&self) -> usize {

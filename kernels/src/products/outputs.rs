@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 use tilekit::rt::{Carry, InAggregates};
 
 use super::blocks::scale_of;
-use super::epilogue::{AUTHOR_COLUMNS, Axis, Epilogue, Named, Place, by_pairs};
+use super::epilogue::{AUTHOR_COLUMNS, Axis, Epilogue, Named, Place, by_pairs, check_results};
 use super::factor::Stored;
 use super::given::Given;
 use super::need::{BLOCK, Together};
@@ -163,7 +163,9 @@ where
 
     #[track_caller]
     fn finish(self, sums: Tensor<f32>, at: Place<O, OutputPtrs<P>>) -> Tensor<f32> {
-        (self.function)(sums, self.of_call(at))
+        let results = (self.function)(sums, self.of_call(at));
+        check_results([results, sums], self.given.halves);
+        results
     }
 
     fn columns(&self) -> usize {

@@ -144,7 +144,10 @@ fn check_second(second: Matrix, result: Matrix) -> Result<(Second, Matrix)> {
         !of_pairs || is_half,
         name,
         || format!("shape {:?}", second.shape),
-        format!("{:?}, as c, or for pairs of columns half as many", [m, n]),
+        format!(
+            "{:?}, as the product, or for pairs of columns half as many",
+            [m, n]
+        ),
     )?;
     let (found, wanted) = (second.batches[0], result.batches[0]);
     let matrices = || format!("{found} matrices");
