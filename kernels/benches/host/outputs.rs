@@ -17,8 +17,10 @@ const SHAPES: [[usize; 3]; 5] = [
 ];
 
 /// What each row calls, by its name.
-const CALLS: [&str; 11] = [
+const CALLS: [&str; 13] = [
     "alone",
+    "bias_relu",
+    "residual",
     "gelu",
     "gelu_and_sums",
     "largest",
@@ -35,6 +37,7 @@ struct Set {
     size: [usize; 3],
     a: Buffer<bf16>,
     b: Buffer<bf16>,
+    bias: Buffer<bf16>,
     c: Buffer<bf16>,
     second: Buffer<bf16>,
     bytes: Buffer<E4m3>,
@@ -50,8 +53,9 @@ impl Set {
             size: [m, n, k],
             a: of(normal(m * k, seed + 1)),
             b: of(normal(n * k, seed + 2)),
+            bias: of(normal(n, seed + 3)),
             c: Buffer::new(device, m * n).unwrap(),
-            second: Buffer::new(device, m * n).unwrap(),
+            second: of(normal(m * n, seed + 4)),
             bytes: Buffer::new(device, m * n).unwrap(),
             scales: Buffer::new(device, m * n.div_ceil(128)).unwrap(),
             numbers: [m, n, 1].map(|len| Buffer::zeros(device, len).unwrap()),
@@ -74,6 +78,22 @@ impl Set {
         let outputs = Outputs::<bf16>::default();
         match name {
             "alone" => products.multiply_into(stream, &a, &b, &c),
+            "bias_relu" => {
+                let options = Options {
+                    bias: Some((&self.bias, Axis::Columns)),
+                    activation: Activation::Relu,
+                    ..none
+                };
+                products.call(stream, &a, &b, &c, &options)
+            }
+            "residual" => {
+                let options = Options {
+                    beta: 1.0,
+                    source: Some(&second),
+                    ..none
+                };
+                products.call(stream, &a, &b, &c, &options)
+            }
             "gelu" => {
                 let activation = Activation::Gelu;
                 let options = Options { activation, ..none };
@@ -155,6 +175,7 @@ impl Set {
             x.iter().zip(y).map(|(x, y)| x.to_f64() * y.to_f64()).sum()
         };
         let (c, second) = (self.c.to_vec().unwrap(), self.second.to_vec().unwrap());
+        let bias = self.bias.to_vec().unwrap();
         let (bytes, scales) = (self.bytes.to_vec().unwrap(), self.scales.to_vec().unwrap());
         let gelu = |x: f64| {
             let inner = (2.0 / PI).sqrt() * (x + 0.044_715 * x.powi(3));
@@ -169,6 +190,8 @@ impl Set {
             for j in [0, n / 3, n - 1] {
                 let (x, at) = (sum(i, j), i * n + j);
                 match name {
+                    "bias_relu" => near(c[at].to_f64(), (x + bias[j].to_f64()).max(0.0), 1e-2),
+                    "residual" => near(c[at].to_f64(), x + second[at].to_f64(), 1e-2),
                     "gelu" => near(c[at].to_f64(), gelu(x), 1e-2),
                     "gelu_and_sums" => {
                         near(c[at].to_f64(), gelu(x), 1e-2);

@@ -9,7 +9,7 @@ use super::shape::{Along, Shape, UNIT};
 use super::walk::{TapOrder, Walk};
 use crate::products::epilogue::{Data, Epilogue, Named, Place};
 use crate::products::factor::{MULTIPROCESSORS, Operand, Stored};
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 
 /// Channels of a thread.
 pub(super) const CHANNELS: usize = 8;
@@ -270,6 +270,7 @@ pub fn depthwise<T: Operand + Float + Stored<Addend = T>, E: Epilogue<T, Outputs
                         given: None,
                         stored: None,
                         measures: false,
+                        loaded: None,
                     },
                 )
             };

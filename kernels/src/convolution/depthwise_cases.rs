@@ -11,7 +11,7 @@ use super::residue::Residue;
 use super::shape::Shape;
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{Operand, ResultOf};
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 
 /// The factor of the source that epilogues of cases use.
 const BETA: f32 = -0.5;

@@ -11,7 +11,7 @@ use crate::products::epilogue::{Data, Epilogue, Plain};
 use crate::products::factor::{Operand, ResultOf, Stored};
 use crate::products::finished::Finished;
 use crate::products::form::{block_of, swizzle_of, swizzle_of_results};
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::registers::registers_of;
 
 /// `out[pixel, filter] = Σ image[pixel under tap, channel] · filters[tap, filter, channel]` over all taps and the channels of the filter's group.

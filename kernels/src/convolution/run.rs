@@ -22,7 +22,7 @@ use super::shape::{Shape, UNIT};
 use super::sizes::View;
 use super::ways::{Algorithm, Loaded, Way};
 use crate::products::epilogue::{Axis, Epilogue, Plain};
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::workspace::{Role, workspace};
 
 /// Tensors of a call as they are loaded and stored.

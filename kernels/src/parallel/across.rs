@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use crate::products::ending::Finish;
 use crate::products::epilogue::{Epilogue, Place};
 use crate::products::factor::Stored;
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 
 use super::mail::launch_number;
 use crate::collectives::arrivals::{Tag, after};

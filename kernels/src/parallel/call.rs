@@ -11,7 +11,7 @@ use crate::attention::Attention;
 use crate::products::epilogue::{Epilogue, Plain};
 use crate::products::factor::{Operand, ResultOf};
 use crate::products::few_tiles::FewTile;
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::{Products, Result};
 use crate::wait_limit::{DEFAULT_LIMIT, nanoseconds};
 

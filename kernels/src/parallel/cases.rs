@@ -13,7 +13,7 @@ use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Stand
 use crate::products::factor::{Operand, ResultOf, unit};
 use crate::products::few_tiles::FewTile;
 use crate::products::form::{Form, Side};
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 
 use super::check::Kind;
 use super::chosen::{ACTIVATIONS, Chosen};

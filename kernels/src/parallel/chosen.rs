@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use crate::products::epilogue::{Activation, Axis, Epilogue, Named, Place};
 use crate::products::factor::Stored;
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 
 /// `activation(sums + bias + source)`. The bias has N numbers, and behind them that of the activation, as [`ACTIVATIONS`] counts them. What is not to be added is a bias of zeros, or a source of one
 /// row of zeros with a pitch of 0.

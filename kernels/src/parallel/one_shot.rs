@@ -14,7 +14,7 @@ use crate::products::epilogue::{Epilogue, Named};
 use crate::products::factor::{INSTRUCTION_ROWS, Operand, ResultOf, depth, unit};
 use crate::products::few_tiles::{FewTile, multiply_tile};
 use crate::products::form::Form;
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 
 use super::across::AcrossRanks;
 use super::added::Added;

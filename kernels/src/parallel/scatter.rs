@@ -19,7 +19,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{Operand, ResultOf, depth};
 use crate::products::finished::{Finished, store_by_columns};
 use crate::products::form::{Form, Source, block_of, swizzle_of_results};
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::registers::registers_of;
 use crate::products::ring::Ring;
 

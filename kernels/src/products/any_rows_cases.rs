@@ -8,7 +8,7 @@ use super::epilogue::Plain;
 use super::factor::{Operand, ResultOf};
 use super::form::{Form, Side};
 use super::need::unit_of;
-use super::outputs::NoOutputs;
+use super::output_handles::NoOutputs;
 
 /// Packed matrices, of which A may lie along M and B along N.
 fn product<T: Operand, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {

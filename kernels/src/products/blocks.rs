@@ -6,8 +6,8 @@ use tilekit::prelude::*;
 
 use super::ending::Finish;
 use super::epilogue::{Place, by_pairs};
+use super::epilogue_kind::BLOCK;
 use super::factor::Stored;
-use super::need::BLOCK;
 
 /// The least magnitude whose scale has a reciprocal; blocks of smaller ones become zeros.
 const LEAST: f32 = 1e-30;

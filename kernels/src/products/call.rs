@@ -17,6 +17,7 @@ use super::dispatch::{Choice, Dispatch};
 use super::division::Division;
 use super::epilogue::{Author, Epilogue, Place, Plain};
 use super::epilogue_arguments::{Beside, EpilogueArguments};
+use super::epilogue_kind::Finishing;
 use super::error::{Result, expect};
 use super::every_other_row::every_other_row;
 use super::factor::{Operand, ResultOf, Stored};
@@ -33,7 +34,7 @@ use super::need::Need;
 use super::one_wave::one_wave;
 use super::operands::{added, no_addends};
 use super::options::{Options, Precision};
-use super::outputs::OutputHandles;
+use super::output_handles::{GivenOutputs, OutputHandles};
 use super::plan::Plan;
 use super::precise::precise;
 use super::precise_parts::precise_parts;
@@ -241,6 +242,12 @@ impl Products {
         options: &Options<'_, O>,
     ) -> Result<CallPlan> {
         let call = Call::check([a, b], c, options, (true, false))?;
+        let finishing = if options.are_plain() {
+            Finishing::Nothing
+        } else {
+            Epilogue::<O>::finishing(&options.epilogue())
+        };
+        let call = call.with_epilogue(finishing, GivenOutputs::NONE);
         Ok(call.plan(&self.dispatch, options))
     }
 
@@ -281,7 +288,7 @@ impl Products {
     ) -> Result<()> {
         let turned = epilogue.transposed();
         let call = Call::check([a, b], c, options, (turned.is_some(), epilogue.halves()))?;
-        let call = call.with_outputs(beside.given);
+        let call = call.with_epilogue(epilogue.finishing(), beside.given);
         if call.is_empty() {
             return Ok(());
         }
@@ -422,7 +429,6 @@ impl Products {
                 kernel.launch(stream, plan.grid, launch.of_cluster(tile.turned))?;
             }
             Instance::Persistent(tile) => {
-                let tile = tile.fitted_beside(epilogue.is_plain());
                 let form = launch.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 if tile.every_other_row {

@@ -9,15 +9,16 @@ use super::call::Products;
 use super::check::{Taken, View};
 use super::check_matrices::{check_precision, check_result};
 use super::epilogue::{Axis, Epilogue, Plain};
+use super::epilogue_kind::{Finishing, Together};
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf, Stored};
 use super::form::Form;
 use super::grouped::{grouped, plan};
 use super::kept_kernels::Which;
 use super::matrix::Matrix;
-use super::need::{Need, Together};
+use super::need::Need;
 use super::options::{Options, Precision};
-use super::outputs::NoOutputs;
+use super::output_handles::NoOutputs;
 use super::overlap::{check_apart, check_numbers_apart};
 use super::workspace::{Role, workspace};
 use crate::handles::handles;
@@ -126,6 +127,7 @@ impl Call {
             ends_early: false,
             all_rows: false,
             together: Together::One,
+            finishing: Finishing::Nothing,
         }
     }
 }

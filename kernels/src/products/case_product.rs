@@ -4,11 +4,12 @@ use tilekit::TensorSource;
 use tilekit::prelude::*;
 use tilekit::reference::products_of_rows;
 
+use super::epilogue_kind::{Finishing, Together};
 use super::factor::{FETCHED, Operand, ResultOf, unit};
 use super::form::Side;
-use super::need::{Need, Together};
+use super::need::Need;
 use super::options::Precision;
-use super::outputs::NoOutputs;
+use super::output_handles::NoOutputs;
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]
@@ -134,6 +135,7 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
             ends_early: false,
             all_rows: false,
             together: Together::One,
+            finishing: Finishing::Nothing,
         }
     }
 

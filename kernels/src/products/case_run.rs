@@ -20,7 +20,7 @@ use super::instances::{INSTANCES, Instance};
 use super::numbers::PLANNED;
 use super::one_wave::one_wave;
 use super::options::Precision;
-use super::outputs::NoOutputs;
+use super::output_handles::NoOutputs;
 use super::plan::Plan;
 use super::precise::precise;
 use super::precise_parts::precise_parts;
@@ -210,7 +210,6 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
                 self.begin(case, plan, role, kernel, arguments)
             }
             Instance::Persistent(tile) => {
-                let tile = tile.fitted_beside(epilogue.is_plain());
                 let form = self.form(tile, epilogue);
                 let form = if tile.turned { form.turned() } else { form };
                 if tile.every_other_row {

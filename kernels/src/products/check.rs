@@ -9,15 +9,16 @@ use super::check_matrices::{
     check_turned,
 };
 use super::dispatch::{Choice, Dispatch};
+use super::epilogue_kind::{Finishing, Together};
 use super::error::Result;
 use super::every_other_row::begin_between_sectors;
 use super::factor::{Operand, ResultOf, Stored, UNIT_BYTES};
 use super::form::Side;
 use super::instances::Instance;
 use super::matrix::Matrix;
-use super::need::{Loose, Need, Together};
+use super::need::{Loose, Need};
 use super::options::{Options, Precision};
-use super::outputs::GivenOutputs;
+use super::output_handles::GivenOutputs;
 use super::overlap::{check_apart, check_numbers_apart, check_source_apart};
 
 pub(super) type View<'a, T> = TensorView<'a, T>;
@@ -122,8 +123,9 @@ pub(super) struct Call {
     pub(super) loose: Option<LooseCall>,
     /// No tile is of every other row of the result.
     all_rows: bool,
-    /// Columns of the result that the epilogue finishes together.
+    /// Columns of the result that the epilogue finishes together, and what it does to sums.
     together: Together,
+    finishing: Finishing,
     element_bytes: [usize; 2],
     precision: Precision,
 }
@@ -261,14 +263,16 @@ impl Call {
             } else {
                 Together::One
             },
+            finishing: Finishing::Nothing,
             element_bytes,
             precision: options.precision,
         })
     }
 
-    /// The same of an epilogue that stores more than the result.
-    pub(super) fn with_outputs(self, given: GivenOutputs) -> Call {
+    /// The same of an epilogue that does this to sums, and stores these outputs beside the result.
+    pub(super) fn with_epilogue(self, finishing: Finishing, given: GivenOutputs) -> Call {
         Call {
+            finishing,
             all_rows: self.all_rows || given.are_reduced(),
             together: given.together(self.together == Together::Halves),
             ..self
@@ -293,6 +297,7 @@ impl Call {
             ends_early: self.result_ends_early(),
             all_rows: self.all_rows,
             together: self.together,
+            finishing: self.finishing,
         }
     }
 

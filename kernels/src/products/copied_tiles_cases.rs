@@ -8,7 +8,7 @@ use super::epilogue::Plain;
 use super::factor::{INSTRUCTION_ROWS, Operand, ResultOf};
 use super::form::Form;
 use super::need::unit_of;
-use super::outputs::NoOutputs;
+use super::output_handles::NoOutputs;
 
 /// Packed matrices; of a turned tile, X is B.
 fn product<T: Operand, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {

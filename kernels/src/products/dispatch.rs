@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tilekit::{Device, Tuned};
 
+use super::epilogue_kind::Finishing;
 use super::even_tiles;
 use super::instances::{INSTANCES, Instance};
 use super::nearby::{Near, is_confirmed_elsewhere, nearby};
@@ -218,7 +219,9 @@ impl Dispatch {
         }
         let class = Class::of(need);
         let size = (class, need.size);
-        let is_one = need.batches == 1;
+        // Records are of products alone.
+        let is_alone = need.finishing <= Finishing::Scale;
+        let is_one = need.batches == 1 && is_alone;
         let of_kind = self.set.get(&size).or_else(|| self.exact.get(&size));
         let of_kind = of_kind.filter(|_| is_one);
         if let Some(plan) = of_kind.and_then(|&instance| Plan::able(instance, need)) {

@@ -8,7 +8,7 @@ use tilekit::prelude::*;
 use super::blocks::store_blocks;
 use super::epilogue::{Data, Epilogue, Named, Place, by_pairs};
 use super::factor::{INSTRUCTION_ROWS, Stored};
-use super::outputs::OutputHandles;
+use super::output_handles::OutputHandles;
 
 /// Columns of one register pair of an accumulator over its four lanes, which are not divided.
 const INSTRUCTION_COLUMNS: usize = 8;
@@ -389,6 +389,7 @@ impl<O: Stored, E: Finish<O>> Ending<O, E> {
             given: None,
             stored: None,
             measures: false,
+            loaded: None,
         }
     }
 

@@ -5,9 +5,10 @@ use std::fmt;
 use tilekit::library::epilogue::{gelu, relu, silu};
 use tilekit::prelude::*;
 
+use super::epilogue_kind::Finishing;
 use super::factor::{Stored, UNIT_BYTES, unit};
 use super::given::Given;
-use super::outputs::{GivenOutputs, NoOutputs, OutputHandles};
+use super::output_handles::{GivenOutputs, NoOutputs, OutputHandles};
 
 /// The numbers of a call that an epilogue may use, which kernels take as a parameter. Rows of the source begin where tensor maps want them, or `ANYWHERE`.
 #[derive(Clone, Copy, Aggregate, KernelParam)]
@@ -102,6 +103,8 @@ pub struct Place<O: Stored, X = NoOutputs> {
     pub(crate) stored: Option<GivenOutputs>,
     /// The results are computed for their largest magnitude, and again to be stored: now nothing is.
     pub(crate) measures: bool,
+    /// The source, if it has been loaded.
+    pub(crate) loaded: Option<Tensor<O::Addend>>,
 }
 
 impl<O: Stored, X: OutputHandles> Place<O, X> {
@@ -112,12 +115,17 @@ impl<O: Stored, X: OutputHandles> Place<O, X> {
             self.given.is_none_or(|given| given.source),
             "the epilogue reads a source, which a call with `options.beta` of 0 does not have"
         );
+        let source = self.loaded.unwrap_or_else(|| self.load_source());
+        source.cast::<f32>()
+    }
+
+    #[device]
+    fn load_source(self) -> Tensor<O::Addend> {
         let data = self.data;
         let inside = (self.row < self.size[0]) & (self.column < self.size[1]);
         let source = data.source + self.batch.cast::<i64>() * data.source_batch;
         let at = self.row * data.source_pitch + self.column;
-        let source = source.at(at).mask(inside).other(O::Addend::ZERO).load();
-        source.cast::<f32>()
+        source.at(at).mask(inside).other(O::Addend::ZERO).load()
     }
 
     /// The bias of the call, a number for each row or column.
@@ -128,14 +136,8 @@ impl<O: Stored, X: OutputHandles> Place<O, X> {
             "the epilogue reads a bias of `Axis::{axis:?}`, which `options.bias` is not"
         );
         let (at, end) = self.along(axis);
-        let bias = self
-            .data
-            .bias
-            .at(at)
-            .mask(at < end)
-            .other(O::Addend::ZERO)
-            .load();
-        bias.cast::<f32>()
+        let bias = self.data.bias.at(at).mask(at < end);
+        bias.other(O::Addend::ZERO).load().cast::<f32>()
     }
 
     /// The scales of A, one for each row, or those of B, one for each column.
@@ -149,6 +151,13 @@ impl<O: Stored, X: OutputHandles> Place<O, X> {
         let (at, end) = self.along(axis);
         let scales = self.data.scales[axis as usize];
         scales.at(at).mask(at < end).other(0.0).load()
+    }
+
+    /// The same with the source, which is loaded here.
+    #[track_caller]
+    pub(super) fn with_source(self) -> Self {
+        let loaded = Some(self.load_source());
+        Place { loaded, ..self }
     }
 
     /// The one scale of A or of B.
@@ -263,6 +272,18 @@ pub trait Epilogue<O: Stored>: Named {
         usize::MAX
     }
 
+    /// What it does to sums, as it takes time.
+    #[doc(hidden)]
+    fn finishing(&self) -> Finishing {
+        Finishing::Compute
+    }
+
+    /// It reads the source, which may be loaded ahead.
+    #[doc(hidden)]
+    fn has_source(&self) -> bool {
+        false
+    }
+
     /// Results are divided by a scale for each block of a row, which is stored too.
     #[doc(hidden)]
     fn has_scales(&self) -> bool {
@@ -298,6 +319,10 @@ impl<O: Stored> Epilogue<O> for Plain {
 
     fn is_plain(&self) -> bool {
         true
+    }
+
+    fn finishing(&self) -> Finishing {
+        Finishing::Nothing
     }
 
     fn transposed(self) -> Option<Self> {
@@ -371,6 +396,14 @@ impl<O: Stored, F: Fn(Tensor<f32>, Place<O>) -> Tensor<f32> + Copy + Send + Sync
 
     fn columns(&self) -> usize {
         AUTHOR_COLUMNS
+    }
+
+    fn finishing(&self) -> Finishing {
+        self.given.map_or(Finishing::Compute, Given::finishing)
+    }
+
+    fn has_source(&self) -> bool {
+        self.given.is_some_and(|given| given.source)
     }
 }
 
@@ -475,6 +508,23 @@ impl<O: Stored> Epilogue<O> for Standard {
             result += at.source() * at.data.beta;
         }
         self.activation.of(result)
+    }
+
+    fn has_source(&self) -> bool {
+        self.has_source
+    }
+
+    fn finishing(&self) -> Finishing {
+        let is_scaled = self.scales.contains(&Scales::Each);
+        if self.has_source {
+            Finishing::Source
+        } else if is_scaled || self.bias.is_some() {
+            Finishing::Numbers
+        } else if self.activation == Activation::None {
+            Finishing::Scale
+        } else {
+            Finishing::Compute
+        }
     }
 
     fn transposed(self) -> Option<Self> {

@@ -6,7 +6,7 @@ use super::check::View;
 use super::epilogue::Data;
 use super::factor::Stored;
 use super::matrix::Matrix;
-use super::outputs::{GivenOutputs, NoOutputs, OutputHandles};
+use super::output_handles::{GivenOutputs, NoOutputs, OutputHandles};
 
 /// The source in rows, the bias, the scales of A and B, and `alpha` and `beta`. What a call does not have is any buffer, which nothing reads.
 pub(super) struct EpilogueArguments<'a, O: Stored> {

@@ -1,5 +1,6 @@
 //! From the sums of a warpgroup to results in shared memory.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use tilekit::prelude::*;
@@ -7,7 +8,7 @@ use tilekit::prelude::*;
 use super::blocks::store_blocks;
 use super::epilogue::{Data, Epilogue, Place};
 use super::factor::Stored;
-use super::outputs::{NoOutputs, OutputHandles};
+use super::output_handles::{NoOutputs, OutputHandles};
 
 /// Where a warpgroup's sums stand in the result, and the numbers of the call.
 #[derive(Clone, Copy)]
@@ -23,6 +24,29 @@ pub(crate) struct Finished<O: Stored, X = NoOutputs> {
     /// Rows of the sums are columns of the result, and so of the buffer.
     pub(crate) turned: bool,
     pub(crate) data: Data<O, X>,
+}
+
+/// Columns that are finished at a time where sums take the registers.
+const NARROW: usize = 8;
+
+/// Threads of a warpgroup.
+pub(super) const WARPGROUP_THREADS: usize = 128;
+
+/// Columns whose source is loaded before those in front of them are finished, at most.
+const LOADED_AHEAD: usize = 32;
+
+/// Registers of a thread for sums, the part that is finished and what is loaded for others: with more of them wide parts spilled.
+const HELD_AND_LOADED: usize = 168;
+
+/// Parts of so many sums of a thread each whose source is loaded ahead, where it holds `held`. Narrow ones of persistent tiles are always: of 192 sums some are spilled, and the wait would take longer.
+fn parts_ahead<A>([held, part]: [usize; 2], width: usize) -> usize {
+    let ahead = (LOADED_AHEAD / width).max(1);
+    if width == NARROW {
+        return ahead;
+    }
+    let of_source = (part * size_of::<A>()).div_ceil(4).max(1);
+    let room = HELD_AND_LOADED.saturating_sub(held + part);
+    ahead.min(room / of_source)
 }
 
 /// Columns that an epilogue finishes at a time: what it reads for all of a tile does not fit the registers beside the sums. Of 152, which none of these divides, 24 are left at the end.
@@ -60,6 +84,26 @@ fn store_in_parts<S: Numeric, O: Element>(
     }
 }
 
+/// Finishes parts whose source is loaded `ahead` parts before: a load takes longer than a part, of which the next would wait.
+#[track_caller]
+fn finish_behind_loads<O: Stored, E: Epilogue<O>>(
+    epilogue: E,
+    (parts, ahead): (impl Iterator<Item = Range<usize>>, usize),
+    part: impl Fn(Range<usize>) -> (Tensor<f32>, Place<O, E::Outputs>),
+    store: impl Fn(Range<usize>, Tensor<f32>, Place<O, E::Outputs>),
+) {
+    let finish = |(range, (sums, at))| store(range, epilogue.finish(sums, at), at);
+    let mut loaded = VecDeque::new();
+    for range in parts {
+        let (sums, at) = part(range.clone());
+        loaded.push_back((range, (sums, at.with_source())));
+        if loaded.len() > ahead {
+            loaded.pop_front().into_iter().for_each(finish);
+        }
+    }
+    loaded.into_iter().for_each(finish);
+}
+
 impl<O: Stored, X: OutputHandles> Finished<O, X> {
     /// Stores what the epilogue makes of the sums.
     #[track_caller]
@@ -78,15 +122,17 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
             return buffer.store(sums.cast::<O>());
         }
         let width = width_of(sums.shape()[1] as usize).min(epilogue.columns());
-        self.finish(epilogue, sums, buffer, width);
+        let shape = sums.shape();
+        let held = (shape[0] * shape[1]) as usize / WARPGROUP_THREADS;
+        self.finish(epilogue, sums, buffer, [width, held]);
     }
 
-    /// The same of a part of sums of which the rest takes the registers: fewer columns are finished at a time.
+    /// The same of a part of sums, of which a thread holds `held`: fewer columns are finished at a time.
     #[track_caller]
     pub(crate) fn store_part<S: Numeric>(
         self,
         epilogue: impl Epilogue<O, Outputs = X>,
-        sums: Tensor<S>,
+        (sums, held): (Tensor<S>, usize),
         buffer: Smem<O>,
     ) {
         if epilogue.is_plain() {
@@ -97,7 +143,7 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
         } else {
             buffer
         };
-        self.finish(epilogue, sums, buffer, 8);
+        self.finish(epilogue, sums, buffer, [NARROW, held]);
     }
 
     /// Stores what the epilogue makes of the sums, so many columns at a time.
@@ -107,7 +153,7 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
         epilogue: impl Epilogue<O, Outputs = X>,
         sums: Tensor<S>,
         buffer: Smem<O>,
-        width: usize,
+        [width, held]: [usize; 2],
     ) {
         let [rows, columns] = [0, 1].map(|axis| sums.shape()[axis] as usize);
         let part = |range: Range<usize>| {
@@ -123,10 +169,15 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
         if Epilogue::has_scales(&epilogue) {
             return store_blocks(epilogue, [columns, width], part, store);
         }
+        let range_of = |first: usize| first..(first + width).min(columns);
+        let ahead = parts_ahead::<O::Addend>([held, rows * width / WARPGROUP_THREADS], width);
+        if Epilogue::has_source(&epilogue) && ahead > 0 {
+            let parts = (0..columns).step_by(width).map(range_of);
+            return finish_behind_loads(epilogue, (parts, ahead), part, store);
+        }
         for first in (0..columns).step_by(width) {
-            let range = first..(first + width).min(columns);
-            let (sums, at) = part(range.clone());
-            store(range, epilogue.finish(sums, at), at);
+            let (sums, at) = part(range_of(first));
+            store(range_of(first), epilogue.finish(sums, at), at);
         }
     }
 
@@ -174,6 +225,7 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
             given: None,
             stored: None,
             measures: false,
+            loaded: None,
         }
     }
 }

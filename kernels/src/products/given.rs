@@ -4,9 +4,11 @@ use std::fmt;
 
 use tilekit::prelude::*;
 
+use super::epilogue_kind::Finishing;
+
 /// Which of them there are. Each is of rows, and of columns: scales of A and of B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Aggregate)]
-pub(crate) struct Given {
+pub struct Given {
     /// The result has half as many columns as the product.
     pub(crate) halves: bool,
     pub(crate) source: bool,
@@ -15,6 +17,19 @@ pub(crate) struct Given {
     pub(crate) scale: [bool; 2],
     /// One for each row or column, which may be the only one.
     pub(crate) scales: [bool; 2],
+}
+
+impl Given {
+    /// What a closure does that reads all of them.
+    pub(super) fn finishing(self) -> Finishing {
+        if self.source {
+            Finishing::Source
+        } else if self.bias.contains(&true) || self.scales.contains(&true) {
+            Finishing::Numbers
+        } else {
+            Finishing::Compute
+        }
+    }
 }
 
 impl fmt::Display for Given {

@@ -12,7 +12,7 @@ use super::finished::Finished;
 use super::form::{Form, Source, block_of, swizzle_of_results};
 use super::instances::Instance;
 use super::need::Need;
-use super::outputs::NoOutputs;
+use super::output_handles::NoOutputs;
 use super::plan::{MULTIPROCESSORS, Plan};
 use super::registers::registers_of;
 use super::ring::Ring;

@@ -7,12 +7,13 @@ use tilekit::reference::products_of_rows;
 
 use super::case_product::tolerance;
 use super::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
+use super::epilogue_kind::{Finishing, Together};
 use super::factor::{Operand, ResultOf, unit};
 use super::form::{Form, Side};
 use super::grouped::{grouped, plan, tiles};
-use super::need::{Need, Together};
+use super::need::Need;
 use super::options::Precision;
-use super::outputs::NoOutputs;
+use super::output_handles::NoOutputs;
 
 /// The factors of epilogues.
 const ALPHA: f32 = 0.75;
@@ -86,6 +87,7 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Grouped<T, O> {
             ends_early: false,
             all_rows: false,
             together: Together::One,
+            finishing: Finishing::Nothing,
         };
         let (planned, programs) = plan(m, groups, &need);
         let tile = match case.size("tile") {

@@ -6,9 +6,10 @@ use super::any_rows::AnyTile;
 use super::cluster_tiles::ClusterTile;
 use super::copied_tiles::CopiedTile;
 use super::dense::{ManyTile, PAIR};
+use super::epilogue_kind::{BLOCK, Finishing, Together};
 use super::factor::{INSTRUCTION_ROWS, UNIT_BYTES};
 use super::few_tiles::FewTile;
-use super::need::{BLOCK, Loose, Need, Together};
+use super::need::{Loose, Need};
 use super::options::Precision;
 use super::persistent_tile::PersistentTile;
 use super::precise::PreciseTile;
@@ -289,8 +290,10 @@ impl Instance {
                 // Results of 4 bytes have no room.
                 let has_room =
                     need.element_bytes[1] <= 2 && multiplies(tile.columns_of_instruction());
+                let has_registers =
+                    need.finishing == Finishing::Nothing || tile.fits_beside_epilogue();
                 let takes_rows = !tile.every_other_row || tile.takes_every_other_row(need);
-                let is_able = is_along_k && are_shared && has_room && takes_rows;
+                let is_able = is_along_k && are_shared && has_room && has_registers && takes_rows;
                 is_able.then_some(self)
             }
             Instance::Copied(tile) => {

@@ -1,5 +1,6 @@
 //! A product as the choice of its kernel depends on it.
 
+use super::epilogue_kind::{Finishing, Together};
 use super::factor::STAGE_BYTES;
 use super::options::Precision;
 
@@ -27,25 +28,9 @@ pub struct Need {
     pub all_rows: bool,
     /// Columns of C that the epilogue finishes together.
     pub together: Together,
+    /// What the epilogue does to sums.
+    pub finishing: Finishing,
 }
-
-/// Columns of C that an epilogue finishes together. Tiles have more of them than one of rows of C alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Together {
-    /// One.
-    One,
-    /// Two neighbours, which one thread has.
-    Pairs,
-    /// The same, of which C has one column.
-    Halves,
-    /// [`BLOCK`] that have a scale.
-    Blocks,
-    /// Twice as many, of which C has [`BLOCK`].
-    HalvedBlocks,
-}
-
-/// Columns of a scale.
-pub(super) const BLOCK: usize = 128;
 
 /// How matrices of 16 bits lie whose lines begin anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +56,7 @@ impl Need {
             ends_early: false,
             all_rows: false,
             together: Together::One,
+            finishing: Finishing::Nothing,
         }
     }
 

@@ -10,13 +10,14 @@ use super::check::View;
 use super::check_matrices::check_result;
 use super::epilogue::Place;
 use super::epilogue_arguments::{Beside, PackOutputs};
+use super::epilogue_kind::BLOCK;
 use super::error::{Result, expect};
 use super::factor::{Operand, ResultOf, Stored};
 use super::given::Given;
 use super::matrix::Matrix;
-use super::need::BLOCK;
 use super::options::Options;
-use super::outputs::{GivenOutputs, OutputPtrs, Second, Storing};
+use super::output_handles::{GivenOutputs, Second};
+use super::outputs::{OutputPtrs, Storing};
 use super::overlap::{check_apart, check_numbers_apart};
 use super::workspace::{Role, workspace};
 

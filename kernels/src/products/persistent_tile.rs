@@ -156,18 +156,9 @@ impl PersistentTile {
         }
     }
 
-    /// The same beside an epilogue, of fewer sums if its registers need it; programs of a grid for fewer tiles take more of them each.
-    pub(crate) fn fitted_beside(self, is_plain: bool) -> Self {
-        let instructions = self.instructions.min(2);
-        if is_plain || !self.turned || self.instructions * self.columns <= BESIDE_EPILOGUE {
-            return self;
-        }
-        let columns = BESIDE_EPILOGUE / instructions;
-        PersistentTile {
-            every_other_row: self.every_other_row,
-            ..PersistentTile::filled([self.groups, instructions, columns], true)
-                .by_clusters(self.along)
-        }
+    /// Whether registers hold what an epilogue computes beside the sums, which an exchanged tile stores by columns.
+    pub(super) fn fits_beside_epilogue(self) -> bool {
+        !self.turned || self.instructions * self.columns <= BESIDE_EPILOGUE
     }
 
     /// Whether the model of times was fitted to such tiles: of one warpgroup and 128 rows, without clusters or by pairs.

@@ -6,6 +6,7 @@
 mod inputs;
 mod network;
 
+use super::finishing;
 use super::need::Need;
 use super::plan::Plan;
 
@@ -18,10 +19,11 @@ const MOST: f64 = 0.5;
 /// M · N · K at most, some 500 µs: of the few longer products the model chooses better.
 const MOST_WORK: f64 = 1.9e11;
 
-/// A plan of the model with what this misses of its time.
+/// A plan of the model with what this misses of its time, and with that of its epilogue.
 pub(super) fn corrected(plan: Plan, need: &Need) -> Plan {
+    let product = plan.microseconds * factor(&plan, need);
     Plan {
-        microseconds: plan.microseconds * factor(&plan, need),
+        microseconds: product + finishing::microseconds(&plan, product, need),
         ..plan
     }
 }

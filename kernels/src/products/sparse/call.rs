@@ -25,7 +25,7 @@ use crate::products::factor::{ResultOf, Stored};
 use crate::products::matrix::Matrix;
 use crate::products::operands::added;
 use crate::products::options::Options;
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::weight_only::one_matrix;
 use crate::products::workspace::{Role, workspace};
 

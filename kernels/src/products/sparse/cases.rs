@@ -15,12 +15,13 @@ use super::{HostSparse, Pruning, SparseOperand};
 use crate::products::case_product::{ALPHA, BETA, tolerance};
 use crate::products::dense::dense;
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
+use crate::products::epilogue_kind::{Finishing, Together};
 use crate::products::factor::{ResultOf, unit};
 use crate::products::form::{Form, Side};
 use crate::products::instances::{INSTANCES, Instance};
-use crate::products::need::{Need, Together};
+use crate::products::need::Need;
 use crate::products::options::Precision;
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::plan::Plan;
 
 /// How B lies, and C.
@@ -201,6 +202,7 @@ impl<T: SparseOperand, O: ResultOf<T, Addend = O>> Sparse<T, O> {
             ends_early: false,
             all_rows: false,
             together: Together::One,
+            finishing: Finishing::Nothing,
         };
         let plans = INSTANCES.map(|instance| Plan::able(instance, &need));
         let plans = plans.into_iter().flatten();

@@ -12,7 +12,7 @@ use crate::products::ending::Ending;
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, depth, unit};
 use crate::products::form::Source;
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::warpgroup_sums::WarpgroupSums;
 
 /// A tile of [`sparse_few`]: `groups` strips of 64 rows of A by `columns` of B.

@@ -14,7 +14,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, depth};
 use crate::products::finished::Finished;
 use crate::products::form::{Source, swizzle_of_results};
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::registers::registers_of;
 
 /// A tile of [`sparse_product`]: `groups` strips of 64 rows of A, each of a consumer warpgroup, by `columns` of B.

@@ -27,7 +27,7 @@ use crate::products::kept_kernels::Which;
 use crate::products::matrix::Matrix;
 use crate::products::operands::added;
 use crate::products::options::Options;
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::workspace::{Role, workspace};
 
 /// The parameters of `pack_codes`.

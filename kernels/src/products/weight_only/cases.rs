@@ -14,7 +14,7 @@ use super::plan::{FEW, MANY, grid_of, programs_of};
 use crate::products::case_product::{ALPHA, BETA};
 use crate::products::epilogue::{Activation, Axis, Epilogue, Plain, Scales, Standard};
 use crate::products::factor::{ResultOf, unit};
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 
 /// The tensors of a product. Rows begin at multiples of 16 bytes.
 struct Weighted<T, O> {

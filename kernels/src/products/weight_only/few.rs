@@ -13,7 +13,7 @@ use super::stage::{Operands, Packed, Shape};
 use crate::products::ending::Ending;
 use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::{ResultOf, unit};
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::warpgroup_sums::WarpgroupSums;
 
 /// A tile of [`weight_only_few`]: `groups` strips of weights by `columns` rows of activations.

@@ -14,7 +14,7 @@ use crate::products::epilogue::{Data, Epilogue};
 use crate::products::factor::ResultOf;
 use crate::products::finished::Finished;
 use crate::products::form::swizzle_of;
-use crate::products::outputs::NoOutputs;
+use crate::products::output_handles::NoOutputs;
 use crate::products::registers::registers_of;
 
 /// Weights along K of a stage.

@@ -1,7 +1,7 @@
 //! The options of products with their numbers.
 
 use tilekit::prelude::*;
-use tilekit_kernels::products::{Axis, Options, Precision};
+use tilekit_kernels::products::{Axis, Options, Precision, Stored};
 
 use super::options::{Extras, Factors, activate};
 use crate::broken::Views;
@@ -26,7 +26,7 @@ pub(super) type Numbers = [usize; 3];
 /// How many lists the numbers of a call are: scales of A and B, bias.
 pub(super) const LISTS: usize = 3;
 
-impl<O: Number> Ending<O> {
+impl<O: Number + Stored<Addend = O>> Ending<O> {
     /// Of results of a shape: batches, rows, columns.
     pub(super) fn new(
         device: &Device,
