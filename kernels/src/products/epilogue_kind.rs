@@ -33,4 +33,4 @@ pub enum Finishing {
 }
 
 /// Columns of a scale.
-pub(super) const BLOCK: usize = 128;
+pub const BLOCK: usize = 128;
