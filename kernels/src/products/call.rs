@@ -182,7 +182,7 @@ impl Products {
     /// `C` is what `epilogue` makes of the sums of products and of their [`Place`], by which it reads what the options have: it is traced as part of the
     /// kernel, once for each set of numbers that options have, and reading what they do not have is an error at its line. It captures nothing, and the options have no activation. A column-major C is written to a workspace and copied.
     ///
-    /// A C of half as many columns as B has a result for each pair of columns, which [`Place::pairs`] takes apart: SwiGLU of gates and of what they gate in turn. [`storing`](Products::storing) stores more than C.
+    /// A C of half as many columns as B has a result for each pair of columns, which [`Place::pairs`] takes apart: `silu(gate) * up` of columns of gates and of what they gate in turn. [`storing`](Products::storing) stores more than C.
     ///
     /// ```
     /// use tilekit::prelude::*;

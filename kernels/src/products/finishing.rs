@@ -22,8 +22,7 @@ pub(super) fn microseconds(plan: &Plan, product: f64, need: &Need) -> f64 {
 /// Sums that a warpgroup finishes in a microsecond while no other multiplies, beyond what it stores.
 fn alone(finishing: Finishing) -> Option<f64> {
     match finishing {
-        Finishing::Nothing => None,
-        Finishing::Scale => Some(40e3),
+        Finishing::Nothing | Finishing::Scale => None,
         Finishing::Compute => Some(11e3),
         Finishing::Numbers | Finishing::Reduce => Some(6.5e3),
         Finishing::Source => Some(2.2e3),

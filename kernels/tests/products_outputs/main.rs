@@ -5,6 +5,9 @@
     reason = "what fails here ends the test at its line"
 )]
 
+mod errors;
+mod scales;
+
 use tilekit::prelude::*;
 use tilekit_kernels::products::dispatch::Dispatch;
 use tilekit_kernels::products::{
@@ -137,7 +140,7 @@ fn back<T: Value>(buffer: &Buffer<T>) -> tilekit::Result<Vec<f64>> {
     Ok(buffer.to_vec()?.into_iter().map(Value::back).collect())
 }
 
-/// The sums of a product, in order.
+/// A · B, in order.
 fn sums(shape: Shape) -> Vec<f64> {
     let Shape {
         batches,
@@ -356,151 +359,6 @@ fn results_of_bytes() {
     check_bytes::<bf16, E5m2>(batches, 0);
 }
 
-/// Results over the scales of their blocks, and scales; a second matrix and sums of rows beside them, each stored once. Rows of scales follow each other.
-fn check_scales<T>(shape: Shape, plan: usize)
-where
-    T: Operand + Value,
-    E4m3: ResultOf<T>,
-{
-    let device = Device::auto();
-    let stream = Stream::new(&device).unwrap();
-    let products = Products::with_dispatch(&device, Dispatch::by_number(plan));
-    let Shape {
-        size: [m, n, k],
-        batches,
-        ..
-    } = shape;
-    let of = |len: usize, seed| -> Vec<T> { (0..len).map(|at| T::of(number(at, seed))).collect() };
-    let a = Buffer::from_slice(&device, &of(batches * m * k, 1)).unwrap();
-    let b = Buffer::from_slice(&device, &of(batches * n * k, 2)).unwrap();
-    let c = Buffer::<E4m3>::zeros(&device, batches * m * n).unwrap();
-    let second = Buffer::<f32>::zeros(&device, batches * m * n).unwrap();
-    let rows = Buffer::<f32>::zeros(&device, batches * m).unwrap();
-    let blocks = n.div_ceil(128);
-    let scales = Buffer::from_slice(&device, &vec![-1.0_f32; batches * blocks * m]).unwrap();
-    let scales_view = scales.view([batches, m, blocks]);
-    let scales_view = scales_view.with_strides([blocks * m, 1, m]);
-    let second_view = second.view([batches, m, n]);
-    let outputs = Outputs {
-        second: Some(&second_view),
-        rows: Some(&rows),
-        scales: Some(&scales_view),
-        ..Outputs::default()
-    };
-    let (of_a, of_c) = (a.view([batches, m, k]), c.view([batches, m, n]));
-    let of_b = b.view([batches, k, n]).with_strides([n * k, 1, k]);
-    let options = Options::default();
-    let call = products.storing(outputs);
-    let called = call.call_with(&stream, &of_a, &of_b, &of_c, &options, |sums, at| {
-        at.store(sums);
-        at.reduce(Axis::Rows, Reduction::Sum, sums);
-        sums * sums
-    });
-    called.unwrap();
-    let sums = sums(shape);
-    assert_eq!(
-        back(&second).unwrap(),
-        sums,
-        "second of {shape:?} by plan {plan}"
-    );
-    let totals: Vec<f32> = sums
-        .chunks(n)
-        .map(|row| row.iter().sum::<f64>() as f32)
-        .collect();
-    assert_eq!(
-        rows.to_vec().unwrap(),
-        totals,
-        "rows of {shape:?} by plan {plan}"
-    );
-    let squares: Vec<f64> = sums.iter().map(|x| x * x).collect();
-    let found = (back(&c).unwrap(), scales.to_vec().unwrap());
-    check_blocks(found, &squares, shape, plan);
-}
-
-/// The same of a result of half as many columns.
-fn check_halved_scales<T>(shape: Shape, plan: usize)
-where
-    T: Operand + Value,
-    E4m3: ResultOf<T>,
-{
-    let device = Device::auto();
-    let stream = Stream::new(&device).unwrap();
-    let products = Products::with_dispatch(&device, Dispatch::by_number(plan));
-    let Shape {
-        size: [m, n, k], ..
-    } = shape;
-    let of = |len: usize, seed| -> Vec<T> { (0..len).map(|at| T::of(number(at, seed))).collect() };
-    let a = Buffer::from_slice(&device, &of(m * k, 1)).unwrap();
-    let b = Buffer::from_slice(&device, &of(n * k, 2)).unwrap();
-    let c = Buffer::<E4m3>::zeros(&device, m * n / 2).unwrap();
-    let blocks = (n / 2).div_ceil(128);
-    let scales = Buffer::<f32>::zeros(&device, blocks * m).unwrap();
-    let scales_view = scales.view([m, blocks]).with_strides([1, m]);
-    let outputs = Outputs::<bf16> {
-        scales: Some(&scales_view),
-        ..Outputs::default()
-    };
-    let (of_a, of_c) = (a.view([m, k]), c.view([m, n / 2]));
-    let of_b = b.view([k, n]).with_strides([1, k]);
-    let options = Options::default();
-    let call = products.storing(outputs);
-    let called = call.call_with(&stream, &of_a, &of_b, &of_c, &options, |sums, at| {
-        let [even, odd] = at.pairs(sums);
-        even * odd
-    });
-    called.unwrap();
-    let halves: Vec<f64> = sums(shape)
-        .chunks(2)
-        .map(|pair| pair[0] * pair[1])
-        .collect();
-    let found = (back(&c).unwrap(), scales.to_vec().unwrap());
-    let half = Shape {
-        size: [m, n / 2, k],
-        ..shape
-    };
-    check_blocks(found, &halves, half, plan);
-}
-
-/// Results of a shape over the scales of their blocks, and those scales, of which those of rows follow each other.
-fn check_blocks((found, scales): (Vec<f64>, Vec<f32>), wanted: &[f64], shape: Shape, plan: usize) {
-    let [m, n, _] = shape.size;
-    let blocks = n.div_ceil(128);
-    for (row, elements) in wanted.chunks(n).enumerate() {
-        for (block, elements) in elements.chunks(128).enumerate() {
-            let scale = f64::from(scales[(row / m * blocks + block) * m + row % m]);
-            let largest = elements.iter().fold(1e-30, |all: f64, x| all.max(x.abs()));
-            let place = format!("row {row}, block {block} of {shape:?} by plan {plan}");
-            let is_scale = (scale * 448.0 / largest - 1.0).abs() < 1e-6;
-            assert!(is_scale, "{scale} of {largest} at {place}");
-            for (j, x) in elements.iter().enumerate() {
-                let off = (found[row * n + block * 128 + j] * scale - x).abs();
-                // Half of the last of four bits.
-                assert!(
-                    off <= x.abs() / 16.0 * 1.001 + scale / 1024.0,
-                    "{x} at {place}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn results_with_scales() {
-    for plan in (0..100).step_by(9) {
-        check_scales::<bf16>(Shape::of([200, 264, 200]), plan);
-        check_scales::<E4m3>(Shape::of([70, 200, 72]), plan);
-        check_scales::<f16>(Shape::of([70, 37, 51]), plan);
-        check_halved_scales::<bf16>(Shape::of([200, 544, 136]), plan);
-    }
-    check_scales::<bf16>(
-        Shape {
-            batches: 3,
-            ..Shape::of([40, 136, 48])
-        },
-        0,
-    );
-}
-
 /// A result of half as many columns as the product, `even - 2 odd`, beside a second matrix of all and sums of columns; by a closure alone too.
 fn check_halves<T, O>(shape: Shape, plan: usize)
 where
@@ -580,124 +438,5 @@ fn results_of_half_as_many_columns() {
             ..Shape::of([40, 136, 48])
         },
         0,
-    );
-}
-
-/// What is said of a call of 8 rows, 16 columns and 8 steps along K with these outputs; nothing if it is computed.
-fn said<O, F>(
-    outputs: Outputs<'_, bf16>,
-    result: (&Buffer<O>, [usize; 2]),
-    epilogue: F,
-) -> Option<String>
-where
-    O: ResultOf<bf16>,
-    F: Fn(Tensor<f32>, Place<O, OutputPtrs<bf16>>) -> Tensor<f32> + Copy + Send + Sync + 'static,
-{
-    let (c, shape) = result;
-    let device = c.device().clone();
-    let (products, stream) = (Products::new(&device), Stream::new(&device).unwrap());
-    let ones = Buffer::from_slice(&device, &[bf16::ONE; 128]).unwrap();
-    let (a, b, c) = (ones.view([8, 8]), ones.view([8, 16]), c.view(shape));
-    let call = products.storing(outputs);
-    let called = call.call_with(&stream, &a, &b, &c, &Options::default(), epilogue);
-    let error = called.err()?.to_string();
-    let line = error.lines().find(|line| line.contains("the epilogue"));
-    Some(line.unwrap_or(&error).to_owned())
-}
-
-#[test]
-fn errors_name_outputs() {
-    let device = Device::emulator();
-    let c = Buffer::<bf16>::zeros(&device, 256).unwrap();
-    let bytes = Buffer::<E4m3>::zeros(&device, 128).unwrap();
-    let numbers = Buffer::<f32>::zeros(&device, 16).unwrap();
-    let none = Outputs::<bf16>::default();
-    let plain = |sums: Tensor<f32>, _: Place<bf16, OutputPtrs<bf16>>| sums;
-    let of_bytes = |sums: Tensor<f32>, _: Place<E4m3, OutputPtrs<bf16>>| sums;
-    let check = |found: Option<String>, expected: &str| {
-        assert_eq!(found.as_deref(), Some(expected));
-    };
-    let result = (&c, [8, 16]);
-    let other = Buffer::<bf16>::zeros(&device, 256).unwrap();
-    let second = other.view([8, 9]);
-    let outputs = Outputs {
-        second: Some(&second),
-        ..none
-    };
-    check(
-        said(outputs, result, plain),
-        "product: `outputs.second`: found shape [8, 9]; expected [8, 16], as the product, or for pairs of columns half as many",
-    );
-    let second = other.view([8, 16]).with_strides([1, 8]);
-    let outputs = Outputs {
-        second: Some(&second),
-        ..none
-    };
-    check(
-        said(outputs, result, plain),
-        "product: `outputs.second`: found 8x16 with strides 1 and 8; expected contiguous rows",
-    );
-    let second = c.view([8, 16]).with_offset(100);
-    let outputs = Outputs {
-        second: Some(&second),
-        ..none
-    };
-    check(
-        said(outputs, result, plain),
-        "product: `outputs.second`: found memory of `c`; expected a result apart from the operands, which are read while it is written",
-    );
-    let outputs = Outputs {
-        rows: Some(&numbers),
-        ..none
-    };
-    check(
-        said(outputs, result, plain),
-        "product: `outputs.rows`: found 16 numbers; expected 8, for a product of 8x16 with strides 16 and 1",
-    );
-    let scales = numbers.view([8, 1]);
-    let outputs = Outputs {
-        scales: Some(&scales),
-        ..none
-    };
-    check(
-        said(outputs, result, plain),
-        "product: `outputs.scales`: found scales of results of bf16; expected none: results of e4m3 and e5m2 have scales",
-    );
-    let scales = numbers.view([8, 2]);
-    let outputs = Outputs {
-        scales: Some(&scales),
-        ..none
-    };
-    check(
-        said(outputs, (&bytes, [8, 16]), of_bytes),
-        "product: `outputs.scales`: found 1 matrices of [8, 2]; expected 1 of [8, 1]: one for each 128 columns of a row of c",
-    );
-    let stores = |sums: Tensor<f32>, at: Place<bf16, OutputPtrs<bf16>>| {
-        at.store(sums);
-        sums
-    };
-    check(
-        said(none, result, stores),
-        "error[TK0017]: the epilogue stores a second matrix, which `outputs.second` is not",
-    );
-    let reduces = |sums: Tensor<f32>, at: Place<bf16, OutputPtrs<bf16>>| {
-        at.reduce(Axis::Rows, Reduction::Sum, sums);
-        sums
-    };
-    check(
-        said(none, result, reduces),
-        "error[TK0017]: the epilogue reduces `Axis::Rows`, for which `outputs` have no numbers",
-    );
-    let takes_pairs = |sums: Tensor<f32>, at: Place<bf16, OutputPtrs<bf16>>| at.pairs(sums)[0];
-    check(
-        said(none, result, takes_pairs),
-        "error[TK0017]: the epilogue takes columns by pairs, where c has as many as the product and `outputs.second` is not of pairs",
-    );
-    assert_eq!(said(none, (&c, [8, 8]), takes_pairs), None);
-    // A result of all columns where c has half of them.
-    let found = said(none, (&c, [8, 8]), plain);
-    check(
-        found,
-        "error[TK0017]: the epilogue makes results of [64, 16] of sums of [64, 16], where c has one for each pair of columns, as `at.pairs` gives them",
     );
 }
