@@ -8,6 +8,7 @@ use super::{at, read};
 /// The snapshots that spill, the bytes of stores and loads, and why.
 #[rustfmt::skip]
 const SPILLS: &[(&str, u32, &str)] = &[
+    ("alternating-bf16-bf16-Standard-128x192x4x2-alpha-scales_of_a-scales_of_b-bias-source-gelu", 920, "The source is loaded ahead of what it is added to, which is worth more (bench/results/products/epilogues.md)."),
     ("any_rows-bf16-bf16-Plain-1x128-2-8-8-a_along_m-b_along_n", 316, "What a step loads: two CTAs, which would not, are slower at five steps (bench/results/products/ragged.md)."),
     ("any_rows-bf16-bf16-Plain-2x128-2-2-1", 348, "What a step loads: one CTA, which would not, is slower at five steps (bench/results/products/ragged.md)."),
     ("backward-bf16-256-256-false-Dropped-Plain", 36, "Outside the steps: once a CTA or a query head."),
