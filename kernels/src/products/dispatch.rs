@@ -222,8 +222,8 @@ impl Dispatch {
         // Records are of products alone.
         let is_alone = need.finishing <= Finishing::Scale;
         let is_one = need.batches == 1 && is_alone;
-        let of_kind = self.set.get(&size).or_else(|| self.exact.get(&size));
-        let of_kind = of_kind.filter(|_| is_one);
+        let set = self.set.get(&size).filter(|_| need.batches == 1);
+        let of_kind = set.or_else(|| self.exact.get(&size).filter(|_| is_one));
         if let Some(plan) = of_kind.and_then(|&instance| Plan::able(instance, need)) {
             return Some(Choice {
                 plan,
