@@ -6,16 +6,18 @@ use tilekit::prelude::*;
 
 use super::ending::Finish;
 use super::epilogue::{Place, by_pairs};
-use super::epilogue_kind::BLOCK;
-use super::factor::Stored;
+use super::factor::{BLOCK, Stored};
 
-/// The least magnitude whose scale has a reciprocal; blocks of smaller ones become zeros.
-const LEAST: f32 = 1e-30;
+/// The largest [`E4m3`].
+pub(crate) const LARGEST_E4M3: f32 = 448.0;
+
+/// The least magnitude whose scale has a reciprocal; what is smaller becomes 0.
+pub(crate) const LEAST: f32 = 1e-30;
 
 /// The largest results of a type whose blocks have scales.
 pub(super) fn largest_of<O: Stored>() -> Option<f32> {
     if O::DTYPE == E4m3::DTYPE {
-        Some(448.0)
+        Some(LARGEST_E4M3)
     } else if O::DTYPE == E5m2::DTYPE {
         Some(57344.0)
     } else {

@@ -113,6 +113,7 @@ impl Near<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::products::epilogue_kind::{Finishing, Together};
     use crate::products::factor::MULTIPROCESSORS;
     use crate::products::options::Precision;
 
@@ -124,6 +125,37 @@ mod tests {
     fn check(size: [usize; 3], expected: &str) {
         let plan = best(&Need::of_16_bits(size)).to_string();
         assert!(plan.starts_with(expected), "{size:?}: {plan}");
+    }
+
+    /// A call that has been checked has a plan.
+    #[test]
+    fn every_epilogue_has_a_plan() {
+        use Together::{Blocks, HalvedBlocks, Halves, Pairs};
+        let sizes = [[1, 1, 1], [24, 68, 520], [300, 544, 72], [8192, 8192, 4096]];
+        let element_bytes = [[2, 2], [2, 1], [1, 1], [1, 4], [2, 4]];
+        let orders = [[false, false], [true, false], [true, true]];
+        for size in sizes {
+            for element_bytes in element_bytes {
+                for is_mn_major in orders {
+                    if element_bytes[0] == 1 && is_mn_major != [false; 2] {
+                        continue;
+                    }
+                    for together in [Pairs, Halves, Blocks, HalvedBlocks] {
+                        for batches in [1, 3] {
+                            let need = Need {
+                                element_bytes,
+                                is_mn_major,
+                                together,
+                                batches,
+                                finishing: Finishing::Source,
+                                ..Need::of_16_bits(size)
+                            };
+                            assert!(Plan::best(&need).is_some(), "{need:?}");
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,6 @@ use super::factor::{FETCHED, Operand, ResultOf, unit};
 use super::form::Side;
 use super::need::Need;
 use super::options::Precision;
-use super::output_handles::NoOutputs;
 
 /// How the products of a case lie.
 #[derive(Clone, Copy)]
@@ -58,7 +57,7 @@ fn shape_of([rows, k]: [usize; 2], side: Side) -> [usize; 2] {
 }
 
 /// What a case passes for what epilogues read.
-pub(super) type CaseData<'c, O> = (
+pub(super) type CaseData<'c, O, Y> = (
     f32,
     f32,
     &'c Input<O>,
@@ -66,7 +65,7 @@ pub(super) type CaseData<'c, O> = (
     i64,
     &'c Input<O>,
     [&'c Input<f32>; 2],
-    NoOutputs,
+    Y,
 );
 
 impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
@@ -139,13 +138,11 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
         }
     }
 
-    /// What epilogues read, of a source with this pitch and step from one product to the next.
-    pub(super) fn data(&self, (pitch, of_batch): (i32, i64)) -> CaseData<'_, O> {
+    /// What epilogues read, of a source with this pitch and step from one product to the next, and what is passed for what they store beside the result.
+    pub(super) fn data<Y>(&self, (pitch, of_batch): (i32, i64), outputs: Y) -> CaseData<'_, O, Y> {
         let scales = self.scales.each_ref();
         let (source, bias) = (&self.source, &self.bias);
-        (
-            ALPHA, BETA, source, pitch, of_batch, bias, scales, NoOutputs,
-        )
+        (ALPHA, BETA, source, pitch, of_batch, bias, scales, outputs)
     }
 
     /// The product as a library takes it, where it is one.

@@ -2,8 +2,8 @@
 
 use std::cell::OnceCell;
 
-use tilekit::Arguments;
 use tilekit::prelude::*;
+use tilekit::{Argument, Arguments};
 
 use super::alternating::alternating;
 use super::case_product::{Lies, Product, stride};
@@ -80,8 +80,19 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
     pub(super) fn compute<E: Epilogue<O, Outputs = NoOutputs>>(
         &self,
         case: &mut Case,
-        (plan, beside): (&Plan, &[Plan]),
+        plans: (&Plan, &[Plan]),
         epilogue: E,
+        after: impl Fn(&Product<T, O>, [usize; 3], f64) -> f64,
+    ) -> CaseResult {
+        self.compute_storing(case, plans, (epilogue, NoOutputs), after)
+    }
+
+    /// The same of an epilogue that stores more than the result, for which this is passed.
+    pub(super) fn compute_storing<E: Epilogue<O>>(
+        &self,
+        case: &mut Case,
+        (plan, beside): (&Plan, &[Plan]),
+        (epilogue, outputs): (E, impl Argument<E::Outputs> + Copy),
         after: impl Fn(&Product<T, O>, [usize; 3], f64) -> f64,
     ) -> CaseResult {
         let ([m, n, k], need) = (self.size, self.need());
@@ -90,12 +101,13 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
             case.peer(Peer::Cublas(self.gemm()));
         }
         let workspace = self.workspace(case, [&[*plan], beside].concat());
-        self.run(case, (plan, Role::Main), epilogue, workspace.as_ref())?;
+        let ending = (epilogue, outputs);
+        self.run(case, (plan, Role::Main), ending, workspace.as_ref())?;
         for beside in beside
             .iter()
             .filter(|beside| beside.instance != plan.instance)
         {
-            self.run(case, (beside, Role::Beside), epilogue, workspace.as_ref())?;
+            self.run(case, (beside, Role::Beside), ending, workspace.as_ref())?;
         }
         let known = OnceCell::new();
         let want = || {
@@ -138,11 +150,11 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
         }
     }
 
-    fn run<E: Epilogue<O, Outputs = NoOutputs>>(
+    fn run<E: Epilogue<O>>(
         &self,
         case: &mut Case,
         (plan, role): (&Plan, Role),
-        epilogue: E,
+        (epilogue, outputs): (E, impl Argument<E::Outputs> + Copy),
         workspace: Option<&Workspace<T>>,
     ) -> CaseResult {
         let [m, n, k] = self.size.map(|extent| extent as i32);
@@ -155,7 +167,7 @@ impl<T: Operand, O: ResultOf<T, Addend = O>> Product<T, O> {
         let pitch = pitch as i32;
         let batches = self.lies.batches as i32;
         let (a, b) = (self.factor(0), self.factor(1));
-        let data = self.data((pitch, of_batch));
+        let data = self.data((pitch, of_batch), outputs);
         let exchanged = |is_turned: bool| {
             if is_turned {
                 (self.factor(1), self.factor(0), n, m)

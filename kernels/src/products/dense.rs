@@ -215,8 +215,10 @@ pub(super) fn multiply_tiles<T: Operand, O: ResultOf<T>, E: Epilogue<O>>(
         let mut turn = epilogue.start();
         for number in tiles.of_program() {
             let [batch, row, column] = tiles.place(number);
-            let column = column * form.columns();
-            let at = [row * rows_of_tile + part * tile.rows, column];
+            let at = [
+                row * rows_of_tile + part * tile.rows,
+                column * form.columns(),
+            ];
             turn = if form.is_batched {
                 epilogue.store(part, turn, c, [batch, at[0], at[1]])
             } else {

@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 
 use super::blocks::store_blocks;
 use super::epilogue::{Data, Epilogue, Named, Place, by_pairs};
-use super::factor::{INSTRUCTION_ROWS, Stored};
+use super::factor::{INSTRUCTION_ROWS, Stored, WARPGROUP_THREADS};
 use super::output_handles::OutputHandles;
 
 /// Columns of one register pair of an accumulator over its four lanes, which are not divided.
@@ -294,12 +294,11 @@ impl<O: Stored, E: Finish<O>> Ending<O, E> {
     /// Elements of a row of the result that a thread gets at a time, of a part of so many columns. Sums that an epilogue finishes have one owner each: of two threads that hold the
     /// same one, the second would read the source where the first has stored the result.
     fn run(&self, width: usize) -> usize {
-        const THREADS: usize = 128;
         let run = self.epilogue.run();
         if self.epilogue.is_plain() {
             run
         } else {
-            run.min(INSTRUCTION_ROWS * width / THREADS)
+            run.min(INSTRUCTION_ROWS * width / WARPGROUP_THREADS)
         }
     }
 

@@ -9,9 +9,9 @@ pub enum Together {
     Pairs,
     /// The same, of which C has one column.
     Halves,
-    /// [`BLOCK`] that have a scale.
+    /// 128, a block, which have a scale.
     Blocks,
-    /// Twice as many, of which C has [`BLOCK`].
+    /// 256, of which C has a block.
     HalvedBlocks,
 }
 
@@ -31,6 +31,3 @@ pub enum Finishing {
     /// It reads or stores another matrix.
     Source,
 }
-
-/// Columns of a scale.
-pub const BLOCK: usize = 128;

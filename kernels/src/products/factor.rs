@@ -12,6 +12,12 @@ pub(crate) const INSTRUCTION_ROWS: usize = 64;
 /// Bytes of K in a stage: the widest row that is swizzled.
 pub(crate) const STAGE_BYTES: usize = 128;
 
+/// Threads of a warpgroup.
+pub(crate) const WARPGROUP_THREADS: usize = 128;
+
+/// Elements that share a scale: along a row of A or of a result, of columns of B and along K.
+pub(crate) const BLOCK: usize = 128;
+
 /// Bytes that the mbarriers of a kernel take at most.
 pub(crate) const MBARRIER_BYTES: usize = 1024;
 

@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 
 use super::blocks::store_blocks;
 use super::epilogue::{Data, Epilogue, Place};
-use super::factor::Stored;
+use super::factor::{Stored, WARPGROUP_THREADS};
 use super::output_handles::{NoOutputs, OutputHandles};
 
 /// Where a warpgroup's sums stand in the result, and the numbers of the call.
@@ -29,24 +29,18 @@ pub(crate) struct Finished<O: Stored, X = NoOutputs> {
 /// Columns that are finished at a time where sums take the registers.
 const NARROW: usize = 8;
 
-/// Threads of a warpgroup.
-pub(super) const WARPGROUP_THREADS: usize = 128;
-
 /// Columns whose source is loaded before those in front of them are finished, at most.
 const LOADED_AHEAD: usize = 32;
 
 /// Registers of a thread for sums, the part that is finished and what is loaded for others: with more of them wide parts spilled.
 const HELD_AND_LOADED: usize = 168;
 
-/// Parts of so many sums of a thread each whose source is loaded ahead, where it holds `held`. Narrow ones of persistent tiles are always: of 192 sums some are spilled, and the wait would take longer.
-fn parts_ahead<A>([held, part]: [usize; 2], width: usize) -> usize {
-    let ahead = (LOADED_AHEAD / width).max(1);
-    if width == NARROW {
-        return ahead;
-    }
+/// Parts of so many columns of all sums `[rows, columns]` whose source is loaded ahead: as many as registers hold, or none.
+fn parts_ahead<A>([rows, columns]: [usize; 2], width: usize) -> usize {
+    let [held, part] = [columns, width].map(|columns| rows * columns / WARPGROUP_THREADS);
     let of_source = (part * size_of::<A>()).div_ceil(4).max(1);
     let room = HELD_AND_LOADED.saturating_sub(held + part);
-    ahead.min(room / of_source)
+    (LOADED_AHEAD / width).max(1).min(room / of_source)
 }
 
 /// Columns that an epilogue finishes at a time: what it reads for all of a tile does not fit the registers beside the sums. Of 152, which none of these divides, 24 are left at the end.
@@ -63,18 +57,8 @@ pub(crate) fn store_by_columns<S: Numeric, O: Element>(
     buffer: Smem<O>,
     finish: impl Fn(Tensor<f32>, Range<usize>) -> Tensor<f32>,
 ) {
-    let width = width_of(sums.shape()[1] as usize);
-    store_in_parts((sums, width), buffer, finish);
-}
-
-/// The same by so many columns.
-#[track_caller]
-fn store_in_parts<S: Numeric, O: Element>(
-    (sums, width): (Tensor<S>, usize),
-    buffer: Smem<O>,
-    finish: impl Fn(Tensor<f32>, Range<usize>) -> Tensor<f32>,
-) {
     let columns = sums.shape()[1] as usize;
+    let width = width_of(columns);
     for first in (0..columns).step_by(width) {
         let range = first..(first + width).min(columns);
         let part = sums.slice(1, range.clone());
@@ -121,18 +105,18 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
         if epilogue.is_plain() {
             return buffer.store(sums.cast::<O>());
         }
-        let width = width_of(sums.shape()[1] as usize).min(epilogue.columns());
-        let shape = sums.shape();
-        let held = (shape[0] * shape[1]) as usize / WARPGROUP_THREADS;
-        self.finish(epilogue, sums, buffer, [width, held]);
+        let shape = [0, 1].map(|axis| sums.shape()[axis] as usize);
+        let width = width_of(shape[1]).min(epilogue.columns());
+        let ahead = parts_ahead::<O::Addend>(shape, width);
+        self.finish(epilogue, sums, buffer, [width, ahead]);
     }
 
-    /// The same of a part of sums, of which a thread holds `held`: fewer columns are finished at a time.
+    /// The same of a part of sums of which the rest takes the registers: fewer columns are finished at a time. A source is loaded ahead all the same: of 192 sums of a thread some are spilled, and the waits would take longer.
     #[track_caller]
     pub(crate) fn store_part<S: Numeric>(
         self,
         epilogue: impl Epilogue<O, Outputs = X>,
-        (sums, held): (Tensor<S>, usize),
+        sums: Tensor<S>,
         buffer: Smem<O>,
     ) {
         if epilogue.is_plain() {
@@ -143,17 +127,18 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
         } else {
             buffer
         };
-        self.finish(epilogue, sums, buffer, [NARROW, held]);
+        let ahead = LOADED_AHEAD / NARROW;
+        self.finish(epilogue, sums, buffer, [NARROW, ahead]);
     }
 
-    /// Stores what the epilogue makes of the sums, so many columns at a time.
+    /// Stores what the epilogue makes of the sums, so many columns at a time, of which so many times the source is loaded ahead.
     #[track_caller]
     fn finish<S: Numeric>(
         self,
         epilogue: impl Epilogue<O, Outputs = X>,
         sums: Tensor<S>,
         buffer: Smem<O>,
-        [width, held]: [usize; 2],
+        [width, ahead]: [usize; 2],
     ) {
         let [rows, columns] = [0, 1].map(|axis| sums.shape()[axis] as usize);
         let part = |range: Range<usize>| {
@@ -170,7 +155,6 @@ impl<O: Stored, X: OutputHandles> Finished<O, X> {
             return store_blocks(epilogue, [columns, width], part, store);
         }
         let range_of = |first: usize| first..(first + width).min(columns);
-        let ahead = parts_ahead::<O::Addend>([held, rows * width / WARPGROUP_THREADS], width);
         if Epilogue::has_source(&epilogue) && ahead > 0 {
             let parts = (0..columns).step_by(width).map(range_of);
             return finish_behind_loads(epilogue, (parts, ahead), part, store);

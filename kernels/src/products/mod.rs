@@ -69,6 +69,8 @@ mod options;
 pub mod output_handles;
 pub mod outputs;
 mod outputs_call;
+#[cfg(not(test))]
+mod outputs_cases;
 mod overlap;
 pub mod pad_rows;
 mod persistent;

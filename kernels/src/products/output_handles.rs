@@ -32,7 +32,7 @@ pub(crate) struct GivenOutputs {
     /// Of rows and of columns.
     pub(crate) lines: [bool; 2],
     pub(crate) all: bool,
-    /// One for each [`BLOCK`] columns of a row, by which the results are divided.
+    /// One for each [`BLOCK`](super::factor::BLOCK) columns of a row, by which the results are divided.
     pub(crate) scales: bool,
 }
 

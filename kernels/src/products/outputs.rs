@@ -4,8 +4,8 @@ use tilekit::prelude::*;
 
 use super::blocks::scale_of;
 use super::epilogue::{AUTHOR_COLUMNS, Axis, Epilogue, Named, Place, by_pairs, check_results};
-use super::epilogue_kind::{BLOCK, Finishing};
-use super::factor::Stored;
+use super::epilogue_kind::Finishing;
+use super::factor::{BLOCK, Stored};
 use super::given::Given;
 use super::output_handles::GivenOutputs;
 
@@ -229,9 +229,9 @@ impl<O: Stored, P: Element> Place<O, OutputPtrs<P>> {
         };
         let x = select(self.inside(), x, reduction.neutral());
         let reduced = reduction.of(x, Some(along)).expand_dims(along);
-        let of_batch = self.batch * end;
-        let number = self.data.outputs.lines[axis as usize].at(at + of_batch);
-        reduction.store_into(number.mask(at < end), reduced);
+        let numbers = self.data.outputs.lines[axis as usize];
+        let of_product = numbers + self.batch.cast::<i64>() * end.cast::<i64>();
+        reduction.store_into(of_product.at(at).mask(at < end), reduced);
     }
 
     /// Reduces all elements into one number.

@@ -7,12 +7,11 @@ use super::blocks::largest_of;
 use super::call::{Products, capturing_nothing, check_no_activation, product_of};
 use super::call_any_rows::begun;
 use super::check::View;
-use super::check_matrices::check_result;
+use super::check_matrices::{check_result, check_room};
 use super::epilogue::Place;
 use super::epilogue_arguments::{Beside, PackOutputs};
-use super::epilogue_kind::BLOCK;
 use super::error::{Result, expect};
-use super::factor::{Operand, ResultOf, Stored};
+use super::factor::{BLOCK, Operand, ResultOf, Stored};
 use super::given::Given;
 use super::matrix::Matrix;
 use super::options::Options;
@@ -24,11 +23,11 @@ use super::workspace::{Role, workspace};
 /// What an epilogue stores beside the result. Numbers of reductions are combined with what is there: sums begin at zeros, maxima of magnitudes too.
 #[derive(Clone, Copy)]
 pub struct Outputs<'a, P> {
-    /// A second matrix of the shape of C, for [`Place::store`], or of half as many columns, for [`Place::store_pairs`]. Its rows are contiguous.
+    /// A second matrix of the rows of A and the columns of B, for [`Place::store`], or of half as many columns, for [`Place::store_pairs`]. Its rows are contiguous.
     pub second: Option<&'a TensorView<'a, P>>,
-    /// A number for each row of C, of a batch for each row of each product.
+    /// A number for each row of A, of a batch for each row of each product.
     pub rows: Option<&'a Buffer<f32>>,
-    /// A number for each column of C, of a batch for each column of each product.
+    /// A number for each column of B, of a batch for each column of each product.
     pub columns: Option<&'a Buffer<f32>>,
     /// One number.
     pub all: Option<&'a Buffer<f32>>,
@@ -184,7 +183,8 @@ fn check_scales<O: Stored>(scales: Matrix, result: Matrix) -> Result<()> {
         || format!("{} matrices of {:?}", found.0, found.1),
         format!("{batches} of {wanted:?}: one for each {BLOCK} columns of a row of c"),
     )?;
-    check_result(name, scales, size_of::<f32>())
+    check_result(name, scales, size_of::<f32>())?;
+    check_room(name, scales.transposed(), size_of::<f32>())
 }
 
 /// The arguments of outputs; what a call does not have is any buffer, which nothing writes.

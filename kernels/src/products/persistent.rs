@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 
 use super::epilogue::{DataOf, Epilogue};
 use super::factor::{Operand, ResultOf, Stored, depth, unit};
-use super::finished::{Finished, WARPGROUP_THREADS};
+use super::finished::Finished;
 use super::form::Form;
 use super::multicast::{Share, load_boxes, tile_of_cluster};
 use super::persistent_tile::PersistentTile;
@@ -234,7 +234,6 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
     ) -> EpilogueTurn {
         let (tile, [m, n]) = (self.form.tile, self.size);
         let place = self.own.place(number);
-        let held = self.rows(group).len() * tile.columns / WARPGROUP_THREADS;
         let (parity, mut turn) = (turn.parity(), turn);
         for part in tile.parts_of(group) {
             let [rows, columns] = tile.within_sums(part);
@@ -249,7 +248,7 @@ impl<T: Operand, O: ResultOf<T>, E: Epilogue<O>> Persistent<T, O, E> {
             };
             let at = self.epilogue.turn(parity);
             turn = self.epilogue.fill_by(tile.part(part), at, |buffer| {
-                finished.store_part(self.form.epilogue, (of_part, held), buffer);
+                finished.store_part(self.form.epilogue, of_part, buffer);
             });
         }
         turn

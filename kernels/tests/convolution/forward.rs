@@ -8,90 +8,42 @@ use super::{Sizes, Whole, check, compare};
 
 #[test]
 fn a_convolution_of_each_path() {
-    let sizes = Sizes {
-        x: &[2, 7, 9, 16],
-        filters: &[8, 3, 3],
-        groups: 1,
-        steps: [1, 1, 1],
-        offset: 0,
-    };
     check(
-        sizes,
+        Sizes::of(&[2, 7, 9, 16], &[8, 3, 3], [1, 1, 1]),
         "128 pixels by 64 filters in steps of 16 channels, 1 CTAs",
     );
-    let stem = Sizes {
-        x: &[2, 15, 17, 3],
-        filters: &[16, 7, 7],
-        steps: [2, 3, 1],
-        ..sizes
-    };
     check(
-        stem,
+        Sizes::of(&[2, 15, 17, 3], &[16, 7, 7], [2, 3, 1]),
         "128 pixels by 64 filters in steps of 32 channels, 2 CTAs; `x` and `filters` copied: 3 channels, where the 28 of a line of taps of 4 are taken",
     );
-    let padded = Sizes {
-        x: &[1, 5, 6, 20],
-        filters: &[10, 3, 2],
-        offset: 3,
-        ..sizes
-    };
     check(
-        padded,
+        Sizes::of(&[1, 5, 6, 20], &[10, 3, 2], [1, 1, 1]).behind(3),
         "a product of 35 x 10 x 120; `x` copied: what lies under the filters, 120 numbers a pixel",
     );
-    let dilated = Sizes {
-        x: &[1, 8, 8, 5],
-        filters: &[8, 3, 3],
-        steps: [1, 2, 2],
-        ..sizes
-    };
     check(
-        dilated,
+        Sizes::of(&[1, 8, 8, 5], &[8, 3, 3], [1, 2, 2]),
         "a product of 64 x 8 x 45; `x` copied: what lies under the filters, 48 numbers a pixel",
     );
 }
 
 #[test]
 fn lines_volumes_and_groups() {
-    let line = Sizes {
-        x: &[3, 21, 24],
-        filters: &[8, 5],
-        groups: 1,
-        steps: [2, 1, 1],
-        offset: 8,
-    };
     check(
-        line,
+        Sizes::of(&[3, 21, 24], &[8, 5], [2, 1, 1]).behind(8),
         "128 pixels by 64 filters in steps of 32 channels, 1 CTAs",
     );
-    let volume = Sizes {
-        x: &[1, 4, 5, 3, 16],
-        filters: &[8, 3, 2, 3],
-        steps: [1, 1, 1],
-        ..line
-    };
     check(
-        volume,
+        Sizes::of(&[1, 4, 5, 3, 16], &[8, 3, 2, 3], [1, 1, 1]).behind(8),
         "128 pixels by 64 filters in steps of 16 channels, 1 CTAs",
     );
-    let groups = Sizes {
-        x: &[2, 6, 6, 96],
-        filters: &[24, 3, 3],
-        groups: 3,
-        ..volume
-    };
     check(
-        groups,
+        Sizes::of(&[2, 6, 6, 96], &[24, 3, 3], [1, 1, 1])
+            .in_groups(3)
+            .behind(8),
         "128 pixels by 64 filters in steps of 32 channels, 3 CTAs",
     );
-    let empty = Sizes {
-        x: &[2, 3, 3, 1],
-        filters: &[8, 1, 1],
-        groups: 1,
-        ..volume
-    };
     check(
-        empty,
+        Sizes::of(&[2, 3, 3, 1], &[8, 1, 1], [1, 1, 1]).behind(8),
         "a product of 50 x 8 x 1; `x` copied: what lies under the filters, 8 numbers a pixel",
     );
 }
@@ -102,13 +54,7 @@ fn what_happens_to_sums_where_results_are_copied() {
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();
     let convolutions = Convolutions::new(&device);
-    let sizes = Sizes {
-        x: &[1, 4, 5, 16],
-        filters: &[3, 3, 3],
-        groups: 1,
-        steps: [1, 1, 1],
-        offset: 0,
-    };
+    let sizes = Sizes::of(&[1, 4, 5, 16], &[3, 3, 3], [1, 1, 1]);
     let x = Whole::new(&device, sizes.x, 0, 1);
     let filters = Whole::new(&device, &sizes.filters(), 0, 2);
     let y = Whole::new(&device, &sizes.result(), 0, 3);
@@ -141,13 +87,7 @@ fn what_happens_to_sums_of_a_product() {
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();
     let convolutions = Convolutions::new(&device);
-    let sizes = Sizes {
-        x: &[2, 3, 5, 16],
-        filters: &[24, 1, 1],
-        groups: 1,
-        steps: [1, 0, 1],
-        offset: 0,
-    };
+    let sizes = Sizes::of(&[2, 3, 5, 16], &[24, 1, 1], [1, 0, 1]);
     let x = Whole::new(&device, sizes.x, 0, 1);
     let filters = Whole::new(&device, &sizes.filters(), 0, 2);
     let y = Whole::new(&device, &sizes.result(), 0, 3);

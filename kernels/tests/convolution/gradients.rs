@@ -8,182 +8,79 @@ use super::{Sizes, Whole, check_filters, check_image, compare};
 
 #[test]
 fn the_gradient_of_an_image() {
-    let sizes = Sizes {
-        x: &[2, 6, 5, 8],
-        filters: &[16, 3, 2],
-        groups: 1,
-        steps: [1, 2, 2],
-        offset: 0,
-    };
     check_image(
-        sizes,
+        Sizes::of(&[2, 6, 5, 8], &[16, 3, 2], [1, 2, 2]),
         "128 pixels by 64 filters in steps of 16 channels, 1 CTAs",
     );
-    let padded = Sizes {
-        x: &[2, 6, 5, 3],
-        filters: &[10, 3, 2],
-        offset: 5,
-        ..sizes
-    };
     check_image(
-        padded,
+        Sizes::of(&[2, 6, 5, 3], &[10, 3, 2], [1, 2, 2]).behind(5),
         "128 pixels by 64 filters in steps of 16 channels, 1 CTAs; `dy` and `filters` copied: 10 channels, where 16 are taken; `dx` copied: 3 channels, where multiples of 8 are stored",
     );
-    let of_one_tap = Sizes {
-        x: &[2, 6, 5, 24],
-        filters: &[16, 1, 1],
-        steps: [1, 0, 1],
-        ..sizes
-    };
+    let of_one_tap = Sizes::of(&[2, 6, 5, 24], &[16, 1, 1], [1, 0, 1]);
     check_image(of_one_tap, "a product of 60 x 24 x 16");
 }
 
 #[test]
 fn the_gradient_of_an_image_by_strides() {
-    let sizes = Sizes {
-        x: &[2, 9, 7, 16],
-        filters: &[8, 3, 3],
-        groups: 1,
-        steps: [2, 1, 1],
-        offset: 0,
-    };
     check_image(
-        sizes,
+        Sizes::of(&[2, 9, 7, 16], &[8, 3, 3], [2, 1, 1]),
         "4 launches for pixels a stride apart, the first 128 pixels by 64 filters in steps of 16 channels, 1 CTAs",
     );
     // Every other line and pixel is reached by no tap.
-    let of_one_tap = Sizes {
-        x: &[1, 8, 7, 16],
-        filters: &[24, 1, 1],
-        steps: [2, 0, 1],
-        ..sizes
-    };
     check_image(
-        of_one_tap,
+        Sizes::of(&[1, 8, 7, 16], &[24, 1, 1], [2, 0, 1]),
         "128 pixels by 64 filters in steps of 32 channels, 1 CTAs; `dx` filled with zeros, which no tap reaches",
     );
     // Pixels behind the last tap, channels that are copied, a dilation that shares a factor with the stride.
-    let padded = Sizes {
-        x: &[1, 14, 15, 5],
-        filters: &[3, 2, 3],
-        steps: [4, 1, 2],
-        offset: 1,
-        ..sizes
-    };
     check_image(
-        padded,
+        Sizes::of(&[1, 14, 15, 5], &[3, 2, 3], [4, 1, 2]).behind(1),
         "4 launches for pixels a stride apart, the first 128 pixels by 64 filters in steps of 16 channels, 1 CTAs; `dy` and `filters` copied: 3 channels, where 8 are taken; `dx` filled with zeros, which no tap reaches; `dx` copied: 5 channels, where multiples of 8 are stored",
     );
-    let volume = Sizes {
-        x: &[1, 5, 4, 6, 8],
-        filters: &[16, 3, 2, 3],
-        steps: [3, 1, 1],
-        ..sizes
-    };
     check_image(
-        volume,
+        Sizes::of(&[1, 5, 4, 6, 8], &[16, 3, 2, 3], [3, 1, 1]),
         "a product of 8 x 144 x 16; `dx` copied: what lies under the filters, 144 numbers a pixel",
     );
-    let groups = Sizes {
-        x: &[1, 5, 6, 96],
-        filters: &[48, 3, 3],
-        groups: 3,
-        ..sizes
-    };
+    let groups = Sizes::of(&[1, 5, 6, 96], &[48, 3, 3], [2, 1, 1]).in_groups(3);
     check_image(
         groups,
         "4 launches for pixels a stride apart, the first 128 pixels by 64 filters in steps of 64 channels, 2 CTAs; `filters` copied: 3 groups are one, with zeros for the channels of the others",
     );
-    let line = Sizes {
-        x: &[2, 50, 8],
-        filters: &[8, 30],
-        steps: [9, 4, 1],
-        groups: 1,
-        ..sizes
-    };
     check_image(
-        line,
+        Sizes::of(&[2, 50, 8], &[8, 30], [9, 4, 1]),
         "9 launches for pixels a stride apart, the first 128 pixels by 64 filters in steps of 16 channels, 1 CTAs",
     );
 }
 
 #[test]
 fn the_gradient_of_filters() {
-    let line = Sizes {
-        x: &[2, 150, 8],
-        filters: &[16, 5],
-        groups: 1,
-        steps: [1, 2, 1],
-        offset: 8,
-    };
+    let line = Sizes::of(&[2, 150, 8], &[16, 5], [1, 2, 1]).behind(8);
     check_filters(
         line,
         "64x64 of filters and channels, pixels divided by 5, 25 CTAs",
     );
-    let dilated = Sizes {
-        x: &[2, 9, 8, 24],
-        filters: &[72, 3, 2],
-        steps: [2, 2, 2],
-        ..line
-    };
     check_filters(
-        dilated,
+        Sizes::of(&[2, 9, 8, 24], &[72, 3, 2], [2, 2, 2]).behind(8),
         "64x64 of filters and channels, pixels divided by 1, 12 CTAs",
     );
-    let groups = Sizes {
-        x: &[3, 5, 6, 48],
-        filters: &[24, 3, 3],
-        groups: 3,
-        steps: [1, 1, 1],
-        offset: 0,
-    };
     check_filters(
-        groups,
+        Sizes::of(&[3, 5, 6, 48], &[24, 3, 3], [1, 1, 1]).in_groups(3),
         "64x64 of filters and channels, pixels divided by 2, 54 CTAs",
     );
-    let volume = Sizes {
-        x: &[1, 4, 5, 3, 16],
-        filters: &[8, 3, 2, 3],
-        groups: 1,
-        ..groups
-    };
     check_filters(
-        volume,
+        Sizes::of(&[1, 4, 5, 3, 16], &[8, 3, 2, 3], [1, 1, 1]),
         "64x64 of filters and channels, pixels divided by 2, 36 CTAs",
     );
-    let stem = Sizes {
-        x: &[2, 31, 37, 3],
-        filters: &[16, 7, 7],
-        steps: [2, 3, 1],
-        offset: 3,
-        ..volume
-    };
     check_filters(
-        stem,
+        Sizes::of(&[2, 31, 37, 3], &[16, 7, 7], [2, 3, 1]).behind(3),
         "64x64 of filters and channels, pixels divided by 10, 70 CTAs; `x` copied: 3 channels, where the 32 of a line of taps of 4 are taken; `dy` copied: it begins between multiples of 8 elements; sums gathered into `dfilters`",
     );
-    let padded = Sizes {
-        x: &[2, 20, 21, 20],
-        filters: &[10, 3, 2],
-        steps: [1, 1, 2],
-        ..stem
-    };
     check_filters(
-        padded,
+        Sizes::of(&[2, 20, 21, 20], &[10, 3, 2], [1, 1, 2]).behind(3),
         "64x64 of filters and channels, pixels divided by 12, 72 CTAs; `x` copied: 20 channels, where 24 are taken; `dy` copied: 10 filters, where multiples of 8 are taken; sums gathered into `dfilters`",
     );
-    let of_one_tap = Sizes {
-        x: &[2, 5, 6, 24],
-        filters: &[16, 1, 1],
-        steps: [1, 0, 1],
-        ..volume
-    };
+    let of_one_tap = Sizes::of(&[2, 5, 6, 24], &[16, 1, 1], [1, 0, 1]);
     check_filters(of_one_tap, "a product of 16 x 24 x 60");
-    let no_images = Sizes {
-        x: &[0, 5, 6, 16],
-        filters: &[8, 3, 3],
-        ..volume
-    };
+    let no_images = Sizes::of(&[0, 5, 6, 16], &[8, 3, 3], [1, 1, 1]);
     check_filters(no_images, "nothing");
 }
 
@@ -205,18 +102,8 @@ fn a_depthwise_gradient_waits_for_the_launch_in_front() {
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();
     let convolutions = Convolutions::new(&device);
-    let first = Sizes {
-        x: &[1, 6, 7, 16],
-        filters: &[8, 3, 3],
-        groups: 1,
-        steps: [1, 1, 1],
-        offset: 0,
-    };
-    let depthwise = Sizes {
-        x: &[1, 6, 7, 8],
-        groups: 8,
-        ..first
-    };
+    let first = Sizes::of(&[1, 6, 7, 16], &[8, 3, 3], [1, 1, 1]);
+    let depthwise = Sizes::of(&[1, 6, 7, 8], &[8, 3, 3], [1, 1, 1]).in_groups(8);
     let x = Whole::new(&device, first.x, 0, 1);
     let filters = Whole::new(&device, &first.filters(), 0, 2);
     let y = Whole::new(&device, &first.result(), 0, 3);
@@ -255,13 +142,7 @@ fn a_gradient_by_strides_waits_for_the_launch_in_front() {
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();
     let convolutions = Convolutions::new(&device);
-    let sizes = Sizes {
-        x: &[1, 9, 8, 16],
-        filters: &[8, 3, 3],
-        groups: 1,
-        steps: [2, 1, 1],
-        offset: 0,
-    };
+    let sizes = Sizes::of(&[1, 9, 8, 16], &[8, 3, 3], [2, 1, 1]);
     let x = Whole::new(&device, sizes.x, 0, 1);
     let filters = Whole::new(&device, &sizes.filters(), 0, 2);
     let y = Whole::new(&device, &sizes.result(), 0, 3);

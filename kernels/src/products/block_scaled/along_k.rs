@@ -6,9 +6,9 @@ use tilekit::prelude::*;
 
 use super::factors::Factors;
 use super::mainloop::Mainloop;
-use super::tile::{BLOCK, ScaledTile};
+use super::tile::ScaledTile;
 use crate::products::dense::rows_of_group;
-use crate::products::factor::{Operand, ResultOf};
+use crate::products::factor::{BLOCK, Operand, ResultOf};
 use crate::products::form::swizzle_of_results;
 use crate::products::registers::registers_of;
 

@@ -6,8 +6,7 @@ use tilekit::reference::products_of_rows;
 use super::along_k::{AlongForm, row_scaled};
 use super::cases::{rows_in_f64, tolerance};
 use super::plan::ALONG_K;
-use super::tile::BLOCK;
-use crate::products::factor::{ResultOf, unit};
+use crate::products::factor::{BLOCK, ResultOf, unit};
 use crate::products::repack::{TILE, repack};
 
 /// Groups of `groups` numbers of steps: 2, 0, 1, 3, and again.

@@ -6,14 +6,13 @@ use tilekit::Buffer;
 use tilekit::prelude::*;
 
 use super::quantise::{ROWS, quantise_blocks, quantise_rows};
-use super::tile::BLOCK;
 use super::which::ScaledWhich;
 use crate::handles::handles;
 use crate::products::call::Products;
 use crate::products::check::View;
 use crate::products::check_matrices::check_along_y;
 use crate::products::error::{Result, expect};
-use crate::products::factor::{Operand, unit};
+use crate::products::factor::{BLOCK, Operand, unit};
 use crate::products::kept_kernels::Which;
 use crate::products::matrix::Matrix;
 use crate::products::workspace::Role;

@@ -5,8 +5,8 @@ use tilekit::reference::products_of_rows;
 
 use super::dense::block_scaled;
 use super::plan::TILES;
-use super::tile::{BLOCK, Overlap, ScaledTile, Shared};
-use crate::products::factor::{Operand, ResultOf, unit};
+use super::tile::{Overlap, ScaledTile, Shared};
+use crate::products::factor::{BLOCK, Operand, ResultOf, unit};
 
 /// The tensors of a product. Rows begin at multiples of 16 bytes.
 pub(super) struct Scaled<T, O> {

@@ -2,11 +2,10 @@
 
 use tilekit::Buffer;
 
-use super::tile::BLOCK;
 use crate::products::check::{Taken, View};
 use crate::products::check_matrices::check_result;
 use crate::products::error::{Result, expect};
-use crate::products::factor::{Operand, ResultOf};
+use crate::products::factor::{BLOCK, Operand, ResultOf};
 use crate::products::matrix::Matrix;
 use crate::products::overlap::check_apart;
 

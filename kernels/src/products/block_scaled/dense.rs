@@ -5,8 +5,8 @@ use tilekit::prelude::*;
 use super::factors::{BlockScales, Factors, Maps};
 use super::mainloop::Mainloop;
 use super::order::ScaledTiles;
-use super::tile::{BLOCK, ScaledTile};
-use crate::products::factor::{Operand, ResultOf};
+use super::tile::ScaledTile;
+use crate::products::factor::{BLOCK, Operand, ResultOf};
 use crate::products::form::swizzle_of_results;
 use crate::products::registers::registers_of;
 

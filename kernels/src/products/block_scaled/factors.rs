@@ -2,7 +2,8 @@
 
 use tilekit::prelude::*;
 
-use super::tile::{BLOCK, PAIR, ScaledTile, Shared};
+use super::tile::{PAIR, ScaledTile, Shared};
+use crate::products::factor::BLOCK;
 
 /// What a stage holds.
 #[derive(Clone, Copy, Aggregate)]

@@ -6,10 +6,10 @@ use tilekit::prelude::*;
 
 use super::factors::{BlockScales, Factors, Maps};
 use super::mainloop::Mainloop;
-use super::tile::{BLOCK, Overlap, ScaledTile, Shared};
+use super::tile::{Overlap, ScaledTile, Shared};
 use crate::products::ending::Ending;
 use crate::products::epilogue::{Data, Plain};
-use crate::products::factor::{INSTRUCTION_ROWS, Operand, ResultOf, unit};
+use crate::products::factor::{BLOCK, INSTRUCTION_ROWS, Operand, ResultOf, unit};
 
 /// A tile of [`block_scaled_few_tiles`]: `[groups * 64, columns]`, of `ctas` CTAs along K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

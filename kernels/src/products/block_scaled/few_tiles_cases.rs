@@ -5,8 +5,7 @@ use tilekit::prelude::*;
 use super::cases::{Scaled, tolerance};
 use super::few_tiles::block_scaled_few_tiles;
 use super::plan::FEW_TILES;
-use super::tile::BLOCK;
-use crate::products::factor::{Operand, ResultOf, unit};
+use crate::products::factor::{BLOCK, Operand, ResultOf, unit};
 
 fn product<T: Operand<Sum = f32>, O: ResultOf<T, Addend = O>>(case: &mut Case) -> CaseResult {
     let product = Scaled::<T, O>::new(case);

@@ -5,7 +5,7 @@ use tilekit::reference::products_of_rows;
 
 use super::cases::{rows_in_f64, tiles, tolerance};
 use super::grouped::{GroupedForm, block_scaled_grouped};
-use super::tile::BLOCK;
+use crate::products::factor::BLOCK;
 use crate::products::repack::{TILE, repack};
 
 /// Where rows of groups lie.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use tilekit::prelude::*;
 
 use super::factors::{BlockScales, Factors};
-use super::tile::{BLOCK, Overlap, ScaledTile};
-use crate::products::factor::{INSTRUCTION_ROWS, Operand};
+use super::tile::{Overlap, ScaledTile};
+use crate::products::factor::{BLOCK, INSTRUCTION_ROWS, Operand};
 
 /// The main loop of warpgroups.
 #[derive(Clone, Copy)]

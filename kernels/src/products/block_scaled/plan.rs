@@ -1,7 +1,8 @@
 //! Which tile computes a product with scales for blocks, in how many CTAs: by a model of its time.
 
 use super::few_tiles::FewScaledTile;
-use super::tile::{BLOCK, Overlap, ScaledTile, Shared};
+use super::tile::{Overlap, ScaledTile, Shared};
+use crate::products::factor::BLOCK;
 use crate::products::plan::MULTIPROCESSORS;
 
 const fn tile([groups, rows, columns, width, stages]: [usize; 5], overlap: Overlap) -> ScaledTile {

@@ -2,17 +2,11 @@
 
 use tilekit::prelude::*;
 
-use super::tile::BLOCK;
-use crate::products::factor::{Stored, unit};
+use crate::products::blocks::{LARGEST_E4M3, LEAST};
+use crate::products::factor::{BLOCK, Stored, unit};
 
 /// Rows of a program of [`quantise_rows`].
 pub(super) const ROWS: usize = 32;
-
-/// The largest [`E4m3`].
-pub(super) const LARGEST: f32 = 448.0;
-
-/// The least magnitude whose scale has a reciprocal; what is smaller becomes 0.
-pub(super) const LEAST: f32 = 1e-30;
 
 /// The elements of a program's block of `rows` by 128, 0 outside of the matrix, with their rows and columns.
 #[device]
@@ -45,7 +39,7 @@ pub fn quantise_rows<T: Float + Stored>(
     k: i32,
 ) {
     let (x, row, column) = load_block(x, pitch, [m, k], ROWS);
-    let scale = x.abs().max(1).maximum(LEAST) / LARGEST;
+    let scale = x.abs().max(1).maximum(LEAST) / LARGEST_E4M3;
     let of_rows = program_id(0) * ROWS + arange(0..ROWS, scale.layout());
     let place = scales.at(program_id(1) * scales_pitch + of_rows);
     place.mask(of_rows < m).store(scale);
@@ -68,7 +62,7 @@ pub fn quantise_blocks<T: Float + Stored>(
 ) {
     let (x, row, column) = load_block(x, pitch, [m, k], BLOCK);
     let largest = x.abs().max(1).max(0).scalar();
-    let scale = largest.maximum(LEAST) / LARGEST;
+    let scale = largest.maximum(LEAST) / LARGEST_E4M3;
     let place = program_id(0) * scales_pitch + program_id(1);
     scales.at(place).store(scale);
     let place = row.cast::<i64>() * values_pitch.cast::<i64>() + column;

@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use tilekit::prelude::*;
 
-use super::quantise::{LARGEST, LEAST, ROWS, quantise_blocks, quantise_rows};
-use super::tile::BLOCK;
+use super::quantise::{ROWS, quantise_blocks, quantise_rows};
+use crate::products::blocks::{LARGEST_E4M3, LEAST};
+use crate::products::factor::BLOCK;
 
 /// A step of e4m3 halved, relative and at its smallest.
 const ROUNDED: Tolerance = Close {
@@ -50,7 +51,7 @@ fn quantised(case: &mut Case, rows: usize) -> CaseResult {
         let magnitude = |i: usize, j: usize| x[[i, j]].to_f64().abs();
         let places = (first..end).flat_map(|i| columns.clone().map(move |j| (i, j)));
         let largest = places.map(|(i, j)| magnitude(i, j)).fold(0.0, f64::max);
-        largest.max(f64::from(LEAST)) / f64::from(LARGEST)
+        largest.max(f64::from(LEAST)) / f64::from(LARGEST_E4M3)
     };
     // Cases are listed for each command: only one that runs pays for its reference.
     let all = LazyLock::new(|| -> Vec<Vec<f64>> {

@@ -4,10 +4,7 @@ use std::fmt;
 
 use tilekit::target::SM_90A;
 
-use crate::products::factor::INSTRUCTION_ROWS;
-
-/// Elements that share a scale, along K and of columns of B. One step of the main loop.
-pub const BLOCK: usize = 128;
+use crate::products::factor::{BLOCK, INSTRUCTION_ROWS};
 
 /// CTAs of a cluster that share something.
 pub(super) const PAIR: usize = 2;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tilekit::prelude::*;
 use tilekit_kernels::products::{
-    Dispatch, Operand, Options, Precision, Products, Result, ResultOf,
+    Dispatch, Operand, Options, Precision, Products, Result, ResultOf, Stored,
 };
 
 use super::ending::{Ending, LISTS};
@@ -63,6 +63,16 @@ impl Call {
         Call { extras, ..self }
     }
 
+    /// With results of 8 bits, which are not added to themselves, and have no infinities.
+    fn of_bytes(self) -> Call {
+        let extras = Extras {
+            has_source: true,
+            wild: None,
+            ..self.extras
+        };
+        Call { extras, ..self }
+    }
+
     fn by_three_products(self) -> Call {
         // What becomes of infinities is said of whole rows.
         let extras = Extras {
@@ -86,15 +96,15 @@ fn tensor<T: Number>(device: &Device, shape: [usize; 3], call: &Call, at: usize)
 }
 
 /// The matrices and numbers of a call.
-struct Dense<T, O> {
+struct Dense<T, O: Stored> {
     call: Call,
     a: Tensor<T, 3>,
     b: Tensor<T, 3>,
     c: Tensor<O, 3>,
-    ending: Ending<O>,
+    ending: Ending<O::Addend>,
 }
 
-impl<T: Operand + Number, O: ResultOf<T, Addend = O> + Number> Problem for Dense<T, O> {
+impl<T: Operand + Number, O: ResultOf<T, Addend: Number> + Number> Problem for Dense<T, O> {
     type Call = Call;
     type Output = O;
 
@@ -179,6 +189,8 @@ products! {
     e5m2_to_f16: E5m2 => f16, |call| call;
     i8_to_i32: i8 => i32, Call::whole;
     i8_to_f32: i8 => f32, |call| call;
+    bf16_to_e4m3: bf16 => E4m3, Call::of_bytes;
+    e4m3_to_e5m2: E4m3 => E5m2, Call::of_bytes;
     f32_as_tf32: f32 => f32, |call| call;
     f32_by_three_products: f32 => f32, Call::by_three_products;
 }

@@ -111,12 +111,12 @@ impl<O: Number + Stored<Addend = O>> Ending<O> {
     }
 
     /// Calls with the options, the source without the dimensions before `first`; of the views of the call the source is number `own`, and lists follow it.
-    pub(super) fn with<R>(
+    pub(super) fn with<T: Stored<Addend = O>, R>(
         &self,
         device: &Device,
         (first, precision): (usize, Precision),
         (views, own): (&Views, usize),
-        call: impl FnOnce(&Options<'_, O>) -> R,
+        call: impl FnOnce(&Options<'_, T>) -> R,
     ) -> R {
         let extras = self.extras;
         let is_broken = |list: usize| views.is_broken(own + 1 + list);
